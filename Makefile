@@ -20,7 +20,7 @@ RELEASE_STAMP := $(RELEASE)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents slash connect-clients manifests manifests-check docs docs-serve recording check dist dist-check mcpb release clean
+.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents slash killed connect-clients manifests manifests-check docs docs-serve recording check dist dist-check mcpb release clean
 
 install: $(STAMP)
 
@@ -127,6 +127,10 @@ login-agents: install $(NODE_STAMP)
 # A slash command with words, typed into real clients in terminals of tmux.
 slash: install $(NODE_STAMP)
 	$(BIN)/python -m conformance.clients.slash $(CLIENTS)
+
+# The stdio server of real clients is killed in the middle of a session. PLAIN=1 measures it without --keep-alive.
+killed: install $(NODE_STAMP)
+	$(BIN)/python -m conformance.clients.killed $(if $(PLAIN),--plain) $(CLIENTS)
 
 # `skillserve connect` with real clients, which must see the server, and lose nothing when it is removed. CLIENTS names some.
 connect-clients: install $(NODE_STAMP)

@@ -28,19 +28,38 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:
         print(f"skillserve {__version__}")  # noqa: T201 - the command line for people takes a while to import
         return
+    if sys.argv[1:2] == ["serve"] and "--keep-alive" in sys.argv[2:]:
+        _keep_serving()
+        return
+    if not sys.argv[1:] and os.isatty(0) and os.isatty(1):
+        from server.cli.start_server import greet  # noqa: PLC0415 - what reads a command line for people takes a while to import
+
+        if greet():
+            return
+    _run()
+
+
+def _run() -> None:
     if sys.argv[1:2] == ["serve"]:
         from server.cli.start_server import serve_plainly  # noqa: PLC0415 - see below
 
         if serve_plainly(sys.argv[2:]):
             return
-    if not sys.argv[1:] and os.isatty(0) and os.isatty(1):
-        from server.cli.start_server import greet  # noqa: PLC0415 - likewise
-
-        if greet():
-            return
     from server.cli.app import main as run  # noqa: PLC0415 - what reads a command line for people takes a while to import
 
     run()
+
+
+def _keep_serving() -> None:
+    """Serve in a process that is replaced when it ends, and exit with its code."""
+    from server.transport.keep_alive import ServerKeepsEndingError, keep_alive  # noqa: PLC0415 - it needs nothing more
+
+    try:
+        keep_alive(_run)
+    except ServerKeepsEndingError as end:
+        from server.cli.app import end_serving  # noqa: PLC0415 - see below
+
+        end_serving(end, end.code)
 
 
 def _guard(words: list[str]) -> None:

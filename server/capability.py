@@ -76,6 +76,21 @@ class ExtraResource(NamedTuple):
     differs: Callable[[Change], bool]
 
 
+class ClientExtension(NamedTuple):
+    """What clients receive that take part in an extension of the protocol; for all others nothing changes.
+
+    `name` is the extension's in the capabilities of clients. `includes` tells whether a client takes part, by what it
+    declares for the extension, None if nothing. `tool_meta` returns what the entry of a tool has in `_meta` besides,
+    nothing for most tools; the results of the others have their structure in `_meta`. `read` returns the contents of a
+    resource of the extension, None if it has none of this URI; lists do not have them.
+    """
+
+    name: str
+    includes: Callable[[Mapping[str, Any] | None, Settings], bool]
+    tool_meta: Callable[[str], Mapping[str, Any]]
+    read: Callable[[str], Awaitable[dict[str, Any] | None]]
+
+
 class ToolsOfSkills(NamedTuple):
     """The tools that skills declare: which ones a caller has, their entries in the list, and their handler."""
 
@@ -309,6 +324,8 @@ class Capability:
     asks_clients: Callable[[Settings], bool] | None = None
     """Tells whether its tools may ask the user, or report progress, before they return."""
     resources: tuple[ExtraResource, ...] = ()
+    extension: ClientExtension | None = None
+    """What it adds for the clients that take part in an extension of the protocol."""
 
     bridged: Callable[[Settings], Container[str]] | None = None
     """Returns the keys of the clients whose own lists have the skills; one capability does so."""

@@ -39,13 +39,17 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The folders of a run, and the address of the model; not `served`, a server offers nothing."""
+    """The folders of a run, and the address of the model; not `served`, a server offers nothing.
+
+    `options` are those of `skillserve serve`.
+    """
 
     root: Path
     model: str
     prompt: str = PROMPT
     packages: Path = PACKAGES
     served: bool = True
+    options: tuple[str, ...] = ()
 
     @property
     def skills(self) -> Path:
@@ -72,7 +76,7 @@ class Run:
         """The command of the MCP server."""
         if not self.served:
             return [sys.executable, str(BARE_SERVER)]
-        return [sys.executable, "-m", "server", "serve", str(self.skills)]
+        return [sys.executable, "-m", "server", "serve", str(self.skills), *self.options]
 
     @property
     def server_environment(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Write the page docs/reference/clients-measured.md from results.json: `python -m conformance.clients.document`."""
+"""Write docs/reference/clients-measured.md from the kept results: `python -m conformance.clients.document`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from conformance.clients.all_clients import CLIENTS
 from conformance.clients.checks import Column
 from conformance.clients.results import kept
+from conformance.clients.slash_results import kept as kept_slashes
+from conformance.clients.slash_ways import SLASHES, Way
 from conformance.processes import REPOSITORY
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from conformance.clients.checks import Finding
     from conformance.clients.measurement import Measurement
+    from conformance.clients.slash_results import Arrival, Typing
 
 __all__ = ["PAGE", "page", "write_page"]
 
@@ -25,8 +28,8 @@ HEAD = """\
 
 `make clients` runs real MCP clients against this server and a scripted model, records every request to the model, and
 reads each answer below off these recordings. [Conformance](../explanation/conformance.md#real-clients) describes how.
-This page is generated from `conformance/clients/results.json`. A version with a day in parentheses was the newest
-before that day: `make clients OLD=DAY` measures it.
+This page is generated from `results.json` and `slash.json` in `conformance/clients`. A version with a day in
+parentheses was the newest before that day: `make clients OLD=DAY` measures it.
 """
 
 FIRST = """\
@@ -52,21 +55,38 @@ THEN = """\
 | 30 KB body | Does every line of a long skill reach the model: whole, or in parts where each says how to read on? |
 """
 
+SLASH = """\
+## Slash commands
+
+`make slash` types a skill's command with two words into each client, twice, and reads off the recordings what reached
+the model: whose skill, how many of the words, and whether they filled `$ARGUMENTS` in the text. Where the attempts
+differ, both are shown. [Slash commands](activation.md#slash-commands) says how the server meets each client.
+
+| Column | What is typed |
+|---|---|
+| headless | the command, without a terminal |
+| terminal | the command, in a terminal |
+| reloaded | the same after `/commands reload`, where there is such a command |
+| mention | a mention of the skill's resource, and the words |
+| beside-native | `/name` where the client has a skill of its own of this name; in Gemini CLI after `/commands reload` |
+"""
+
 SIGHT = tuple(column for column in Column if column.startswith(("sees", "of", "named")))
 WORKS = tuple(column for column in Column if column not in SIGHT)
 SIZES = (10, 100, 1000)
 
 
-def page(results: Mapping[str, Measurement]) -> str:
+def page(results: Mapping[str, Measurement], slashes: Mapping[str, Typing]) -> str:
     """Return the page."""
     shown = [each for name in CLIENTS for each in _of_client(name, results.values())]
     reasons = ["## Reasons and conditions", "", *_reasons(shown)]
-    return "\n".join([HEAD, FIRST, *_sight(shown), "", THEN, *_works(shown), "", *reasons]).rstrip() + "\n"
+    tables = [HEAD, FIRST, *_sight(shown), "", THEN, *_works(shown), "", SLASH, *_slashes(slashes), ""]
+    return "\n".join([*tables, *reasons]).rstrip() + "\n"
 
 
 def write_page() -> None:
     """Write the page from the kept results."""
-    PAGE.write_text(page(kept()), encoding="utf-8")
+    PAGE.write_text(page(kept(), kept_slashes()), encoding="utf-8")
 
 
 def _of_client(name: str, measurements: Iterable[Measurement]) -> list[Measurement]:
@@ -90,6 +110,17 @@ def _works(measurements: Sequence[Measurement]) -> Iterator[str]:
         yield _row(
             [CLIENTS[each.client].title, _version(each), *(_cell(each.findings.get(column)) for column in WORKS)]
         )
+
+
+def _slashes(slashes: Mapping[str, Typing]) -> Iterator[str]:
+    yield from _head(["client", "version", "day", *Way])
+    for name, typing in ((name, slashes[name]) for name in SLASHES if name in slashes):
+        cells = ["; or: ".join(map(_arrived, typing.arrivals.get(way, ()))) for way in Way]
+        yield _row([CLIENTS[name].title, typing.version, typing.day, *cells])
+
+
+def _arrived(arrival: Arrival | None) -> str:
+    return "the model was not asked" if arrival is None else str(arrival)
 
 
 def _header(column: Column) -> str:

@@ -1,7 +1,8 @@
-"""Type a slash command into real clients, and print what of it reaches the model: `make slash`.
+"""Type a slash command into real clients, and find what of it reaches the model: `make slash`.
 
 Run from the repository: `make slash`, or `make slash CLIENTS="claude gemini"`. Each client runs without a person, in a
-terminal, beside a skill of its own with the same name, and with a mention of the skill's resource.
+terminal, beside a skill of its own with the same name, and with a mention of the skill's resource; each of these twice.
+Results are kept in slash.json and shown in docs/reference/clients-measured.md.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,56 +20,44 @@ import anyio
 
 from conformance.clients.all_clients import CLIENTS
 from conformance.clients.client import Run
+from conformance.clients.document import write_page
 from conformance.clients.install import NotInstallableError, install
 from conformance.clients.recording import Recording
 from conformance.clients.sandbox import is_possible, run_inside
-from conformance.clients.slash_ways import NATIVE_FOLDERS, NATIVE_MARK, SERVED_MARK, SLASHES, WORDS, Way
+from conformance.clients.slash_results import Arrival, Typing, arrival_in, keep
+from conformance.clients.slash_ways import NATIVE_FOLDERS, SLASHES, Way
 from conformance.processes import CheckError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-__all__ = ["Arrival", "arrival_in", "ways_of"]
+__all__ = ["ways_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """What the model received: whose skill, which of the words, and whether they stand in the skill's text."""
+class Options:
+    """The command line; recordings are kept in `folder`."""
 
-    skill: str
-    words: tuple[str, ...]
-    filled: bool
-
-    def __str__(self) -> str:
-        """Return it as a line."""
-        if not self.words:
-            return f"{self.skill}; none of the words"
-        words = "every word" if self.words == WORDS else f"only {', '.join(self.words)}"
-        return f"{self.skill}; {words}{', filled into the text' if self.filled else ''}"
-
-
-def arrival_in(recording: Recording) -> Arrival | None:
-    """Return what arrived in the first request that has the skill, else in the first with the words, else None."""
-    texts = [exchange.request.text for exchange in recording.exchanges]
-    marked = [text for text in texts if SERVED_MARK in text or NATIVE_MARK in text]
-    said = marked or [text for text in texts if any(word in text for word in WORDS)]
-    if not said:
-        return None
-    text = said[0]
-    skill = "the served skill" if SERVED_MARK in text else "its own skill" if NATIVE_MARK in text else "no skill"
-    filled = f"[{' '.join(WORDS)}]" in text
-    return Arrival(skill, tuple(word for word in WORDS if word in text), filled)
+    clients: Sequence[str]
+    ways: Sequence[Way]
+    times: int
+    folder: Path
 
 
 def ways_of(client: str) -> list[Way]:
     """Return the ways in which a client is measured."""
-    ways = [Way.TERMINAL, Way.MENTION]
-    if client in NATIVE_FOLDERS:
-        ways.append(Way.BESIDE_NATIVE)
-    return [*([Way.HEADLESS] if SLASHES[client].headlessly else []), *ways]
+    slash = SLASHES[client]
+    possible = {
+        Way.HEADLESS: slash.headlessly,
+        Way.TERMINAL: True,
+        Way.RELOADED: bool(slash.reload),
+        Way.MENTION: bool(slash.mention),
+        Way.BESIDE_NATIVE: client in NATIVE_FOLDERS,
+    }
+    return [way for way in Way if possible[way]]
 
 
-async def _main(clients: Iterable[str], folder: Path) -> int:
+async def _main(options: Options) -> int:
     if not await is_possible():
         print("skipped: this system has no namespaces of networks and processes, or forbids them (unshare)")
         return 0
@@ -75,32 +65,47 @@ async def _main(clients: Iterable[str], folder: Path) -> int:
         print("skipped: tmux is missing")
         return 0
     faults = 0
-    for client in clients:
+    for client in options.clients:
         try:
             await install(CLIENTS[client].package)
         except NotInstallableError as error:
             print(f"{client}: skipped: {error}")
             continue
-        print(f"{client} {CLIENTS[client].version()}")
-        for way in ways_of(client):
-            root = folder / f"{client}-{way}"
-            shutil.rmtree(root, ignore_errors=True)
-            root.mkdir(parents=True)
+        version = CLIENTS[client].version() or "unknown"
+        print(f"{client} {version}", flush=True)
+        arrivals: dict[Way, Sequence[Arrival | None]] = {}
+        for way in (way for way in ways_of(client) if way in options.ways):
             try:
-                await run_inside(client, way, root, "conformance.clients.slash_inside")
-                found = arrival_in(Recording.read(Run(root, "").recording))
+                arrivals[way] = await _arrivals(client, way, options)
             except CheckError as error:
                 faults += 1
-                print(f"    {way:14} {error}")
+                print(f"    {way:14} {error}", flush=True)
                 continue
-            print(f"    {way:14} {found or 'the model was not asked'}", flush=True)
+            found = (str(each or "the model was not asked") for each in arrivals[way])
+            print(f"    {way:14} {'; or: '.join(found)}", flush=True)
+        keep(client, Typing(version, datetime.now(UTC).date().isoformat(), arrivals))
+    write_page()
     return int(bool(faults))
+
+
+async def _arrivals(client: str, way: Way, options: Options) -> list[Arrival | None]:
+    """Return what arrived in all attempts, each different arrival once."""
+    found: list[Arrival | None] = []
+    for attempt in range(1, options.times + 1):
+        root = options.folder / f"{client}-{way}-{attempt}"
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        await run_inside(client, way, root, "conformance.clients.slash_inside")
+        found.append(arrival_in(Recording.read(Run(root, "").recording)))
+    return list(dict.fromkeys(found))
 
 
 def main() -> int:
     """Measure the clients that the command line names; return 1 if a measurement itself failed."""
     parser = argparse.ArgumentParser("slash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"all by default: {' '.join(SLASHES)}")
+    parser.add_argument("--way", action="append", choices=list(Way), type=Way, help="measure only this way")
+    parser.add_argument("--times", type=int, default=2, help="attempts in each way")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the recordings in this folder")
     options = parser.parse_args()
     for name in options.clients:
@@ -108,7 +113,8 @@ def main() -> int:
             parser.error(f"there is no client {name!r}; choose from {' '.join(SLASHES)}")
     with tempfile.TemporaryDirectory(prefix="skillserve-slash-", ignore_cleanup_errors=True) as scratch:
         folder = Path(options.keep or scratch).resolve()
-        return anyio.run(_main, options.clients or list(SLASHES), folder)
+        chosen = Options(options.clients or list(SLASHES), options.way or list(Way), options.times, folder)
+        return anyio.run(_main, chosen)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ class Way(StrEnum):
 
     HEADLESS = "headless"
     TERMINAL = "terminal"
-    BESIDE_NATIVE = "beside-native"
+    RELOADED = "reloaded"
     MENTION = "mention"
+    BESIDE_NATIVE = "beside-native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class Slash:
 
     `command` is the command without its words; `drop` are the words of its command line that belong to a run without
     a person, before the prompt. `ready` is what its screen shows when one can type, `declined` an offer to refuse.
+    `reload` makes the client read its commands again. `mention` names the skill's resource; where one has to choose it
+    from a menu, `pick` is the key for that. `asks` is what a client shows that asks for the words of a command.
     `headlessly` tells that commands work without a person; with `without_person`, by words of their own.
     """
 
@@ -46,7 +49,10 @@ class Slash:
     declined: tuple[str, ...] = ()
     headlessly: bool = False
     without_person: tuple[str, ...] | None = None
+    reload: str = ""
     mention: str = f"@skills:skill://{NAME}/SKILL.md"
+    pick: str = ""
+    asks: str = ""
 
     def typed(self, way: Way) -> str:
         """Return what is typed."""
@@ -77,7 +83,7 @@ SLASHES = {
         headlessly=True,
     ),
     "codex": Slash(f"/{NAME}", ("exec", "--skip-git-repo-check"), ("OpenAI Codex",)),
-    "gemini": Slash(f"/{NAME}", ("--prompt",), ("Type your message",), headlessly=True),
+    "gemini": Slash(f"/{NAME}", ("--prompt",), ("Type your message",), headlessly=True, reload="/commands reload"),
     "qwen": Slash(f"/{NAME}", ("--prompt",), ("Type your message",), headlessly=True),
     "opencode": Slash(
         f"/skills:{NAME}",
@@ -85,9 +91,17 @@ SLASHES = {
         ("Ask anything",),
         headlessly=True,
         without_person=("run", "--command", f"skills:{NAME}", *WORDS),
+        mention=f"@{NAME}",
+        pick="Tab",
     ),
     "continue": Slash(f"/{NAME}", ("--print",), ("Ask anything",)),
-    "fast-agent": Slash(f"/prompt skills__{NAME}", ("--message",), ("Agent", "agent")),
+    "fast-agent": Slash(
+        f"/prompt skills__{NAME}",
+        ("--message",),
+        ("Agent", "agent"),
+        mention="",
+        asks="Enter value for arguments",
+    ),
 }
 """By the name of the client."""
 

@@ -23,6 +23,9 @@ KEYS = "qzq"
 
 MOST_KEYS = 10
 
+ATTEMPTS = 3
+"""To type a text."""
+
 PATIENCE = 45.0
 """Seconds to wait for a text on the screen."""
 
@@ -58,10 +61,21 @@ class Terminal:
         self._run("send-keys", *keys)
 
     def type(self, text: str) -> None:
-        """Type a text as a person does: a client takes what comes at once for pasted."""
-        for character in text:
-            self._run("send-keys", "-l", "\\;" if character == ";" else character)
-            time.sleep(0.03)
+        """Type a text as a person does, until the pane shows it: a client takes what comes at once for pasted.
+
+        Raises:
+            CheckError: The client does not show the text.
+        """
+        for _ in range(ATTEMPTS):
+            for character in text:
+                self._run("send-keys", "-l", "\\;" if character == ";" else character)
+                time.sleep(0.03)
+            self.settle()
+            if text in self.screen():
+                return
+            self.press(*["BSpace"] * len(text))
+            self.settle()
+        raise CheckError(f"the client does not show {text!r}")
 
     def await_keys(self) -> None:
         """Type until a key shows, and take it back."""

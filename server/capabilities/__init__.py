@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities import (
+    apps,
     audit,
     auditlog,
     authoring,
@@ -53,6 +54,7 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     login.CAPABILITY,
     web.CAPABILITY,
     replicas.CAPABILITY,
+    apps.CAPABILITY,
     history.CAPABILITY,
     schedules.CAPABILITY,
     improve.CAPABILITY,

@@ -19,7 +19,7 @@ from server.cli.commands.options import expand_paths
 from server.cli.commands.search import drift, search
 from server.cli.commands.serve import serve
 from server.cli.commands.skills import activate, catalog, list_skills, show, status
-from server.cli.console import print_text
+from server.cli.console import fail, print_text
 from server.cli.help_pages import CommandGroup, CommandLine, UsageError
 from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places
@@ -95,6 +95,13 @@ def _serve() -> NoReturn:
     except typer.Abort:
         raise SystemExit(1) from None
     raise SystemExit(code)
+
+
+def end_serving(error: Exception, code: int) -> NoReturn:
+    """Exit with what ended a server, in the format of its log."""
+    if asked_format(_given_format(sys.argv[2:]), os.environ, current_places().config_home) is LogFormat.JSON:
+        end_with_line(error, code)
+    fail(str(error), code)
 
 
 def _given_format(words: Sequence[str]) -> object:

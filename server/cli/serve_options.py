@@ -18,9 +18,13 @@ from skills_core.runs.tools import WorkspaceTool
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
-    """The flags of a command line, named after the options of settings; those not given are None or False."""
+    """The flags of a command line, named after the options of settings; those not given are None or False.
+
+    `keep_alive` alone is not a setting: it has to be known before the settings are read.
+    """
 
     transport: Transport | None = None
+    keep_alive: bool = False
     host: str | None = None
     port: int | None = None
     allowed_hosts: list[str] | None = None
@@ -62,6 +66,7 @@ PLAIN_OPTIONS: Final = {
     "--embeddings": PlainOption(),
     "--follow-symlinks": PlainOption(),
     "--gitignore": PlainOption(),
+    "--keep-alive": PlainOption(),
     "--log-format": PlainOption(LogFormat),
     "--log-level": PlainOption(LogLevel),
     "--mcp-servers": PlainOption(str),

@@ -24,6 +24,7 @@ from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings.server import LogFormat, LoggingSettings, Transport
 from server.config.sources import sources_of
+from server.transport.keep_alive import PREVIOUS_END
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
@@ -97,8 +98,12 @@ def start_server(directories: Sequence[Path] | None, options: ServeOptions) -> N
     machine = Machine(current_places())
     log_format: LogFormat | None = None
     try:
-        settings = settings_with_logs(machine, **structs.asdict(options))
+        flags = structs.asdict(options)
+        is_kept_alive = flags.pop("keep_alive")
+        settings = settings_with_logs(machine, **flags)
         log_format = settings.logging.format
+        if is_kept_alive:
+            _note_keeping(settings)
         _start(directories, settings, machine)
     except (SkillsError, ConfigurationError) as error:
         if log_format is None:
@@ -106,6 +111,14 @@ def start_server(directories: Sequence[Path] | None, options: ServeOptions) -> N
         if log_format is not LogFormat.JSON:
             raise
         end_with_line(error)
+
+
+def _note_keeping(settings: Settings) -> None:
+    """Log why this process has replaced another one, if it has."""
+    if settings.server.transport is Transport.HTTP:
+        raise ConfigurationError("--keep-alive is for stdio; over HTTP, a service manager starts a server again")
+    if how := PREVIOUS_END.get():
+        logger.warning("the server before this one ended with %s, so this one goes on", how)
 
 
 def asked_format(flag: object, environment: Mapping[str, str], config_home: Path) -> LogFormat:
@@ -121,12 +134,12 @@ def asked_format(flag: object, environment: Mapping[str, str], config_home: Path
     return LogFormat.JSON if asks else LogFormat.TEXT
 
 
-def end_with_line(error: object) -> NoReturn:
+def end_with_line(error: object, code: int = _EXIT_USAGE) -> NoReturn:
     """Exit with an error as one JSON line on stderr."""
     # If logs are set up already, this changes nothing.
     log_to_stderr(LoggingSettings(format=LogFormat.JSON))
     logger.critical("%s", error)
-    raise SystemExit(_EXIT_USAGE) from None
+    raise SystemExit(code) from None
 
 
 def _start(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> None:

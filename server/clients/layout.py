@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.capabilities import CAPABILITIES
 from server.clients.profile import ClientProfile, StructureUse, holds
+from server.listing.extensions import NO_EXTENSIONS
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.toolboxes import ToolPurpose, toolbox_named
@@ -21,8 +22,8 @@ _SHOWS_ENOUGH = 1000
 # From as many characters of instructions, some of the catalog can stand there.
 
 
-def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
-    """Return how the lists are laid out for a client, from what is known of it.
+def layout_for(client: ClientProfile, settings: Settings, extensions: frozenset[str] = NO_EXTENSIONS) -> ListingLayout:
+    """Return how the lists are laid out for a client, from what is known of it, if it takes part in `extensions`.
 
     A budget configured for this client is used as it is. Otherwise the budget of the catalog is the smaller of what the
     client is known to show and what is configured for all clients.
@@ -43,6 +44,7 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
         search_hint=holds(client.search_hint),
         activation_tool=called_in(client, ACTIVATION_TOOL, settings),
         link_reader=link_reader_of(client, settings),
+        extensions=extensions,
     )
 
 

@@ -82,7 +82,7 @@ class PromptWords(StrEnum):
     """What a client makes of the words that a user types after the command of a prompt."""
 
     FIRST = "one for each argument"
-    """The first argument gets the first word, and further words are dropped; all are in `<command-args>`."""
+    """Each argument gets one word, and further words are dropped; all are in `<command-args>`."""
 
     REQUIRED = "all, for the only required argument"
     """An optional argument gets none."""

@@ -1,4 +1,4 @@
-"""Charts of rates, drawn as SVG by the template `rate_chart`."""
+"""Charts of rates and of numbers, drawn as SVG by the templates `rate_chart` and `bar_chart`."""
 
 from __future__ import annotations
 
@@ -89,3 +89,77 @@ def _x(place: int, places: int) -> float:
 
 def _y(rate: float) -> float:
     return round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - rate), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The numbers of one part, such as a client, by position."""
+
+    name: str
+    values: tuple[int, ...]
+
+
+class Bars(NamedTuple):
+    """The bars of one part as they are drawn: x, y, width and height of each."""
+
+    name: str
+    style: int
+    bars: list[tuple[float, float, float, float]]
+
+
+class BarChart(NamedTuple):
+    """A chart of stacked bars as it is drawn, with its numbers in `words`. `grid` and `ticks` are as in `Chart`."""
+
+    series: list[Bars]
+    words: str
+    grid: list[tuple[float, str]]
+    ticks: list[tuple[float, str]]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    left: int = _LEFT
+    right: int = _WIDTH - _RIGHT
+
+
+MAX_PARTS: Final = _STYLES
+"""Parts of a bar that can be told apart."""
+
+_MAX_DAYS: Final = 7
+# Labels such as `11-27` that fit beside one another in the large letters of a narrow screen.
+
+_GRID: Final = 4
+_BAR: Final = 0.7
+# Of the room of a bar.
+
+
+def draw_bars(labels: Sequence[str], parts: Sequence[Counts]) -> BarChart:
+    """Return where the bars of some numbers are, the first part at the bottom; the labels are those of the bars."""
+    highest = max((sum(each) for each in zip(*(part.values for part in parts), strict=True)), default=0)
+    step = _round_step(highest)
+    top = step * _GRID
+    room = (_WIDTH - _LEFT - _RIGHT) / max(1, len(labels))
+    below = [0] * len(labels)
+    series: list[Bars] = []
+    for number, part in enumerate(parts):
+        bars: list[tuple[float, float, float, float]] = []
+        for place, value in enumerate(part.values):
+            if value:
+                begin, end = _y(below[place] / top), _y((below[place] + value) / top)
+                left = round(_LEFT + room * (place + (1 - _BAR) / 2), 1)
+                bars.append((left, end, round(room * _BAR, 1), round(begin - end, 1)))
+            below[place] += value
+        series.append(Bars(part.name, number % _STYLES, bars))
+    words = "; ".join(f"{part.name}: {sum(part.values):,}" for part in parts)
+    grid = [(_y(line / _GRID), f"{line * step:,}") for line in range(_GRID + 1)]
+    every = -(-len(labels) // _MAX_DAYS) or 1
+    middle = [(round(_LEFT + room * (place + 0.5), 1), labels[place]) for place in range(0, len(labels), every)]
+    return BarChart(series, words, grid, middle)
+
+
+def _round_step(highest: int) -> int:
+    """Return the distance of grid lines, 1, 2 or 5 times a power of ten, with which a number fits below the last."""
+    power = 1
+    while True:
+        for digit in (1, 2, 5):
+            if digit * power * _GRID >= highest:
+                return digit * power
+        power *= 10

@@ -16,8 +16,8 @@ from typing import Any, Final
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from server.html.charts import draw_chart
-from server.html.words import date_text, duration_text, percent, size_text
+from server.html.charts import draw_bars, draw_chart
+from server.html.words import date_text, dollars, duration_text, moment_text, percent, size_text
 from skills_core.diagnostics import counted, without_lone_surrogates
 from skills_core.texts import with_hidden_shown
 
@@ -44,8 +44,11 @@ def template_environment(loader: BaseLoader, names: Mapping[str, Any]) -> Enviro
     environment.globals |= {
         "counted": counted,
         "date_text": date_text,
+        "dollars": dollars,
+        "draw_bars": draw_bars,
         "draw_chart": draw_chart,
         "duration_text": duration_text,
+        "moment_text": moment_text,
         "percent": percent,
         "size_text": size_text,
         "zip": zip,

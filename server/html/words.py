@@ -54,3 +54,21 @@ def duration_text(seconds: float | None) -> str:
     if seconds < _HOUR:
         return f"{seconds // _MINUTE:.0f} min {seconds % _MINUTE:.0f} s"
     return f"{seconds // _HOUR:,.0f} h {seconds % _HOUR / _MINUTE:.0f} min"
+
+
+def moment_text(moment: object) -> str:
+    """Return a moment in ISO 8601 as `date_text` does; without a zone it is in UTC. Another text stays as it is."""
+    if not moment:
+        return UNKNOWN
+    try:
+        when = datetime.fromisoformat(str(moment))
+        return date_text(when if when.tzinfo else when.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return str(moment)
+
+
+def dollars(value: float | None) -> str:
+    """Return a price, to a hundredth of a cent if it is small."""
+    if value is None:
+        return UNKNOWN
+    return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"

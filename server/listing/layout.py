@@ -65,6 +65,7 @@ class ListingLayout(NamedTuple):
     - `search_hint`: tools carry words for the client's search.
     - `activation_tool`: what models call our tool `activate_skill`.
     - `link_reader`: the client's tool for resources, if activations link the instructions; else None.
+    - `extensions`: the extensions of the protocol that the client takes part in.
     """
 
     catalog: int
@@ -79,6 +80,7 @@ class ListingLayout(NamedTuple):
     search_hint: bool = False
     activation_tool: str = ACTIVATION_TOOL
     link_reader: str | None = None
+    extensions: frozenset[str] = frozenset()
 
 
 def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int]) -> tuple[Skill, ...]:

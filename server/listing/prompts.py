@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from server.capability import PromptSource
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.rendering.filling import FREE_ARGUMENT, parameters_of
+from skills_core.rendering.filling import FREE_ARGUMENT, parameters_of, word_placeholders
 
 if TYPE_CHECKING:
     from server.capability import ServerPart
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 WITH_SKILLS = "with_skills"
 MESSAGE = "message"
+
+FURTHER_WORDS = tuple(map(str, range(1, 10)))
+"""Arguments for the words after the first, for clients that give each argument one word."""
 
 
 def describe(skill: Skill) -> dict[str, Any] | None:
@@ -58,6 +61,29 @@ def with_words_alone(page: dict[str, Any]) -> dict[str, Any]:
         return [each for each in arguments if each["name"] == FREE_ARGUMENT] or arguments
 
     return {**page, "prompts": [{**entry, "arguments": alone(entry["arguments"])} for entry in page["prompts"]]}
+
+
+def with_words_apart(page: dict[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """Return a page with an argument for each of the first ten words, where a server has to know the words.
+
+    That is for skills with placeholders for words, and for `with_skills`, whose message is searched for skills.
+    """
+
+    def apart(entry: dict[str, Any]) -> dict[str, Any]:
+        skill = catalog.get(entry["name"])
+        takes_words = entry["name"] == WITH_SKILLS if skill is None else bool(word_placeholders(skill))
+        if not takes_words:
+            return entry
+        further = [{"name": name, "description": f"Word {int(name) + 1}.", "required": False} for name in FURTHER_WORDS]
+        return {**entry, "arguments": [*entry["arguments"], *further]}
+
+    return {**page, "prompts": list(map(apart, page["prompts"]))}
+
+
+def names_apart(skill: Skill) -> tuple[str, ...]:
+    """Return the names of the arguments that `with_words_apart` lists for a skill, in order."""
+    named = [name for name in parameters_of(skill.body) if name != FREE_ARGUMENT]
+    return (*named, FREE_ARGUMENT, *(FURTHER_WORDS if word_placeholders(skill) else ()))
 
 
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Skill | None]:

@@ -16,6 +16,7 @@ from server.capabilities import CAPABILITIES
 from server.capability import ToolModule
 from server.config.settings.tools import SKILL_CONTEXT
 from server.listing.catalog_texts import CatalogTexts, topics_within
+from server.listing.extensions import with_tool_meta
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.schemas import NEWS, with_nullable
 from skills_core.rendering.catalog import ACTIVATION_TOOL, render_entry
@@ -118,6 +119,8 @@ def entries(
     tools = [entry if entry["name"] in CORE_TOOLS else _renamed(entry, layout) for entry in listed]
     if of_skills and (declared := tools_of_skills()) is not None:
         tools += declared.entries(of_skills)
+    if layout.extensions:
+        tools = [with_tool_meta(tool, layout.extensions) for tool in tools]
     tools = [{**tool, "inputSchema": with_nullable(tool["inputSchema"])} for tool in tools]
     return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
 

@@ -20,6 +20,7 @@ from server.access import principal_of
 from server.clients.known import client_of, name_sent_with
 from server.clients.layout import layout_for
 from server.conversation.errors import RunEndedError
+from server.listing.extensions import extensions_of, with_declared
 from server.requests import (
     NOTES,
     OTHER_METHOD,
@@ -105,6 +106,8 @@ def _with_instructions(host: Host, ctx: ServerRequestContext[Any, Any], result: 
     if not isinstance(result, dict):
         return result
     view = host.view(ctx)
+    if ctx.method == "server/discover":
+        result = with_declared(result, extensions_of(ctx, view.settings))
     instructions = view.instructions(layout_for(client_of(ctx), view.settings))
     return {**result, "instructions": instructions} if instructions is not None else result
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill, SkillContent
 
 
+META_VIEW = "skillserve/view"
+"""The key in `_meta` of a request that a view sends, whose answer no model sees."""
+
 MAX_CONVERSATIONS = 2000
 """Most conversations of all clients; each thread of a connection is one, and so is the connection."""
 
@@ -232,8 +235,11 @@ class Conversations:
         """Return the conversation of a request; a new one if requests cannot be related.
 
         A conversation begins with the list of skills as it is at its first request, with `changes` as its last ones;
-        that of a thread as its connection began, because the client lists the tools once for all threads.
+        that of a thread as its connection began, because the client lists the tools once for all threads. A
+        request of a view has a conversation of its own, as its answer tells the model nothing.
         """
+        if (ctx.meta or {}).get(META_VIEW) is True:
+            return Conversation(self._outlines, continues=False)
         session = "" if self._local else session_of(ctx)
         now = _SeenList(changes, changes.last)
         if session is None:

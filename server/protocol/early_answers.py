@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ from server.clients.layout import layout_for
 from server.clients.profile import UNKNOWN, ClientProfile
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
+from server.listing.extensions import NO_EXTENSIONS, taken_part, with_declared
 from server.listing.prompts import prompt_sources, with_added_prompts
 from server.protocol.prompt_words import listed_for
 
@@ -94,6 +95,7 @@ class EarlyAnswers:
         self._sources = prompt_sources(host.parts)
         # The client of the handshake, once `initialize` has been answered.
         self._client: ClientProfile | None = None
+        self._extensions = NO_EXTENSIONS
         self._handshake_is_plain = True
         self._prefix = f"early-{os.urandom(8).hex()}-"
         self._count = 0
@@ -123,18 +125,18 @@ class EarlyAnswers:
 
     def _result(self, message: PlainMessage) -> dict[str, Any] | None:
         if message.modern:
-            return self._modern(message.method, _client(message))
+            return self._modern(message.method, _client(message), self._taken_part(message))
         if not self._handshake_is_plain or message.method == INITIALIZED:
             return None
         if message.method == "initialize":
             return self._initialized(message)
         if self._client is None:
             return None
-        result = {} if message.method == "ping" else self._listed(message.method, self._client)
+        result = {} if message.method == "ping" else self._listed(message.method, self._client, self._extensions)
         return None if result is None else without_envelope(result)
 
     def _initialized(self, message: PlainMessage) -> dict[str, Any]:
-        self._client = _client(message)
+        self._client, self._extensions = _client(message), self._taken_part(message)
         known = message.protocol in _HANDSHAKE_VERSIONS
         result = {
             "protocolVersion": message.protocol if known else _HANDSHAKE_VERSIONS[-1],
@@ -143,11 +145,15 @@ class EarlyAnswers:
         }
         return self._with_instructions(result, self._client)
 
-    def _modern(self, method: str, client: ClientProfile) -> dict[str, Any] | None:
+    def _taken_part(self, message: PlainMessage) -> frozenset[str]:
+        return taken_part(message.capabilities.get("extensions"), self._view.settings)
+
+    def _modern(self, method: str, client: ClientProfile, extensions: frozenset[str]) -> dict[str, Any] | None:
         if method == "server/discover":
-            result: dict[str, Any] | None = self._with_instructions(_DISCOVERY, client)
+            discovery = with_declared(_DISCOVERY, extensions)
+            result: dict[str, Any] | None = self._with_instructions(discovery, client)
         else:
-            result = self._listed(method, client)
+            result = self._listed(method, client, extensions)
         if result is None or _has_null_metadata(result):
             return None
         return {**result, "_meta": {_SERVER_INFO_KEY: IDENTITY}}
@@ -156,21 +162,21 @@ class EarlyAnswers:
         instructions = self._view.instructions(layout_for(client, self._view.settings))
         return result if instructions is None else {**result, "instructions": instructions}
 
-    def _listed(self, method: str, client: ClientProfile) -> dict[str, Any] | None:
+    def _listed(self, method: str, client: ClientProfile, extensions: frozenset[str]) -> dict[str, Any] | None:
         match method:
             case "tools/list":
-                return self._tools(client) if self._lists_tools else None
+                return self._tools(client, extensions) if self._lists_tools else None
             case "prompts/list":
                 page = with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._sources)
-                return listed_for(client, page)
+                return listed_for(client, page, self._view.catalog)
             case "resources/list":
                 return self._view.resources.page(None)
             case "resources/templates/list":
                 return self._view.templates
         return None
 
-    def _tools(self, client: ClientProfile) -> dict[str, Any]:
-        return self._view.tools(layout_for(client, self._view.settings))
+    def _tools(self, client: ClientProfile, extensions: frozenset[str] = NO_EXTENSIONS) -> dict[str, Any]:
+        return self._view.tools(layout_for(client, self._view.settings, extensions))
 
     def _acknowledged(self, message: PlainMessage, line: bytes) -> EarlyAnswer | None:
         number = message.sent["id"]
@@ -213,13 +219,15 @@ class PlainMessage(NamedTuple):
     """A request, or the notification that ends the handshake.
 
     `modern` tells whether a request has the modern envelope, `client` is the name and the version of the client, None
-    if the message has none, and `protocol` the version of the protocol that `initialize` proposes.
+    if the message has none, `capabilities` are those that the client declares in it, and `protocol` is the version of
+    the protocol that `initialize` proposes.
     """
 
     sent: dict[str, Any]
     method: str
     modern: bool = False
     client: tuple[str, str] | None = None
+    capabilities: Mapping[str, Any] = {}
     protocol: str = ""
 
 
@@ -246,7 +254,10 @@ def _handshake(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noq
     expected: Rules = {"protocolVersion": _is_text, "capabilities": _are_capabilities, "clientInfo": _is_client}
     if not _fits(params, expected, {"_meta": _is_plain_meta}):
         return None
-    return PlainMessage(sent, "initialize", client=_identity(params["clientInfo"]), protocol=params["protocolVersion"])
+    client, capabilities = _identity(params["clientInfo"]), params["capabilities"]
+    return PlainMessage(
+        sent, "initialize", client=client, capabilities=capabilities, protocol=params["protocolVersion"]
+    )
 
 
 def _listen(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
@@ -272,7 +283,8 @@ def _list(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: AN
     method = str(sent["method"])
     if method not in _METHODS[modern] or not _fits(params, {}, {"_meta": _is_envelope if modern else _is_plain_meta}):
         return None
-    return PlainMessage(sent, method, modern, _identity(meta[_CLIENT_KEY]) if _CLIENT_KEY in meta else None)
+    client = _identity(meta[_CLIENT_KEY]) if _CLIENT_KEY in meta else None
+    return PlainMessage(sent, method, modern, client, meta.get(_CAPABILITIES_KEY, {}))
 
 
 def _identity(client: dict[str, str]) -> tuple[str, str]:

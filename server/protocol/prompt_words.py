@@ -1,22 +1,29 @@
 """What users type after the command of a prompt, as each client hands it over.
 
-Clients give an argument the first word alone, all words only where it is required, or a placeholder that they replace
-in our text themselves: `PromptWords`. So the lists and texts of prompts differ a little between clients.
+Clients give an argument one word, all words only where it is required, or a placeholder that they replace in our text
+themselves: `PromptWords`. So the lists and texts of prompts differ a little between clients.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.clients.profile import PromptWords
-from server.listing.prompts import with_words_alone, with_words_required
+from server.listing.prompts import (
+    FURTHER_WORDS,
+    MESSAGE,
+    names_apart,
+    with_words_alone,
+    with_words_apart,
+    with_words_required,
+)
 from skills_core.rendering.activation import activation_inputs, render_words
 from skills_core.rendering.filling import FREE_ARGUMENT, word_placeholders
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 
@@ -30,20 +37,23 @@ class Typed(NamedTuple):
 
 _ALL_WORDS = "$ARGUMENTS"
 
-_OF_CLIENT = re.compile(r"\$[0-9]{1,3}")
+_OF_CLIENT = "$1"
+"""What a client that fills the text itself sends for the only argument."""
 
 _ELSEWHERE = (
-    "Only the first word of what the user typed may stand here: all of it stands in <command-args> of this same "
+    "Only the beginning of what the user typed may stand here: all of it stands in <command-args> of this same "
     "message, before the skill, and is what counts."
 )
 
 
-def listed_for(client: ClientProfile, page: dict[str, Any]) -> dict[str, Any]:
+def listed_for(client: ClientProfile, page: dict[str, Any], catalog: Catalog) -> dict[str, Any]:
     """Return a page of `prompts/list` for a client, so that it hands over what users type."""
     match _use(client):
+        case PromptWords.FIRST:
+            return with_words_apart(page, catalog)
         case PromptWords.REQUIRED:
             return with_words_required(page)
-        case PromptWords.ALONE:
+        case PromptWords.ALONE | PromptWords.FILLED:
             return with_words_alone(page)
     return page
 
@@ -51,14 +61,24 @@ def listed_for(client: ClientProfile, page: dict[str, Any]) -> dict[str, Any]:
 def typed(skill: Skill, arguments: Mapping[str, str], client: ClientProfile) -> Typed:
     """Return what a user typed for a skill, from the arguments of its prompt."""
     use = _use(client)
-    if use is PromptWords.FILLED and _OF_CLIENT.fullmatch(arguments.get(FREE_ARGUMENT, "")):
+    if use is PromptWords.FILLED and arguments.get(FREE_ARGUMENT) == _OF_CLIENT:
         return _filled_by_client(skill, arguments)
-    values, message = activation_inputs(skill, arguments)
-    if use is not PromptWords.FIRST or not message:
+    if use is PromptWords.FIRST:
+        return _word_by_word(skill, arguments)
+    return Typed(*activation_inputs(skill, arguments))
+
+
+def _word_by_word(skill: Skill, arguments: Mapping[str, str]) -> Typed:
+    """Return the words that stand one in each argument; where all have one, further words may be missing."""
+    names = names_apart(skill)
+    words = _words(names, arguments)
+    given = {name: value for name, value in arguments.items() if name not in FURTHER_WORDS}
+    values, message = activation_inputs(skill, {**given, FREE_ARGUMENT: " ".join(words)})
+    if len(words) < len(names):
         return Typed(values, message)
     if FREE_ARGUMENT not in values:
         return Typed(values, message, (_ELSEWHERE,))
-    # Filled with the first word, the instructions would say something else; the model has all words before it.
+    # Filled with the first words, the instructions would say something else; the model has all words before it.
     positions = _positions(skill)
     own = {FREE_ARGUMENT: _ALL_WORDS, **{str(at): f"${at}" for at in positions}}
     return Typed({**values, **own}, message, (_ELSEWHERE, _stands_for(positions)))
@@ -69,23 +89,31 @@ def typed_words(arguments: Mapping[str, str], client: ClientProfile) -> tuple[st
     words = arguments.get(FREE_ARGUMENT, "").strip()
     if not words:
         return ()
-    if _use(client) is PromptWords.FILLED and _OF_CLIENT.fullmatch(words):
+    if _use(client) is PromptWords.FILLED and words == _OF_CLIENT:
         words = _ALL_WORDS
-    return (render_words(words, "task"), *notes_for(client))
+    notes = (_ELSEWHERE,) if _use(client) is PromptWords.FIRST else ()
+    return (render_words(words, "task"), *notes)
 
 
-def notes_for(client: ClientProfile) -> tuple[str, ...]:
-    """Return what a model has to know about the words that this client hands over."""
-    return (_ELSEWHERE,) if _use(client) is PromptWords.FIRST else ()
+def whole_message(arguments: Mapping[str, Any], client: ClientProfile) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the arguments of `with_skills` with all words of its message, and what a model has to know about them."""
+    if _use(client) is not PromptWords.FIRST or not arguments.get(MESSAGE):
+        return arguments, ()
+    names = (MESSAGE, *FURTHER_WORDS)
+    words = _words(names, arguments)
+    others = {name: value for name, value in arguments.items() if name not in names}
+    return {MESSAGE: " ".join(words), **others}, (_ELSEWHERE,) if len(words) == len(names) else ()
+
+
+def _words(names: Sequence[str], arguments: Mapping[str, str]) -> list[str]:
+    """Return the words that stand one in each argument."""
+    return [arguments[name] for name in names if arguments.get(name)]
 
 
 def _filled_by_client(skill: Skill, arguments: Mapping[str, str]) -> Typed:
     """Return the client's own placeholders as values; it counts words from 1, and the last one takes the rest."""
-    alone = arguments[FREE_ARGUMENT] == "$1"
-    words = _ALL_WORDS if alone else arguments[FREE_ARGUMENT]
-    of_client = {str(at): f"${at + 1}" for at in _positions(skill)} if alone else {}
-    values, message = activation_inputs(skill, {**arguments, FREE_ARGUMENT: words, **of_client})
-    return Typed(values, message)
+    of_client = {str(at): f"${at + 1}" for at in _positions(skill)}
+    return Typed(*activation_inputs(skill, {**arguments, FREE_ARGUMENT: _ALL_WORDS, **of_client}))
 
 
 def _positions(skill: Skill) -> list[int]:

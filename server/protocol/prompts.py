@@ -65,7 +65,7 @@ class PromptHandlers:
         page = view.prompts.page(cursor)
         if cursor is None and (sources := prompt_sources(self._host.parts)):
             page = await anyio.to_thread.run_sync(with_added_prompts, page, view.catalog, sources)
-        return listed_for(client_of(ctx), page)
+        return listed_for(client_of(ctx), page, view.catalog)
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""

@@ -8,6 +8,7 @@ import mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.listing.envelope import EXTENSIONS, without_envelope
+from server.listing.extensions import extensions_of, read_for
 from server.listing.resources import (
     contents_of,
     extra_contents,
@@ -54,6 +55,9 @@ class ResourceHandlers:
     ) -> dict[str, Any]:
         """Handle `resources/read`."""
         view, uri = self._host.view(ctx), str(params.uri)
+        if (contents := await read_for(uri, extensions_of(ctx, view.settings))) is not None:
+            # Only some clients may read it, so no cache may hand it to others.
+            return {"contents": [contents], **view.envelope, "cacheScope": "private"}
         if (extra := extra_resource(uri, view.settings)) is not None:
             return extra_contents(extra, await extra.read(view.catalog, view.settings), view.envelope)
         if extra_resource(uri, self._host.settings) is not None:

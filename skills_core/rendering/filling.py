@@ -93,11 +93,13 @@ class Placeholders:
         """Yield the placeholders for words in a body, or in the beginning of one; with those that are escaped."""
         if "$" not in body:
             return
-        prose = None if self.declared else _without_code(body)
+        prose = ""
         for match in _PLACE.finditer(body):
             if match[_PARAMETER] is not None or _before(match) == "$" or self._is_other_name(match):
                 continue
-            if prose is None or prose[match.start()] == "$":
+            # Looked for only now, because it takes long, and most bodies with a dollar sign have no placeholder.
+            prose = prose or (body if self.declared else _without_code(body))
+            if prose[match.start()] == "$":
                 yield match
 
     def _is_other_name(self, match: re.Match[str]) -> bool:

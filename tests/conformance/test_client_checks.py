@@ -21,6 +21,7 @@ from conformance.clients.recording import Exchange, Recorder, Recording, Step
 from conformance.clients.results import fallen, keep, kept
 from conformance.clients.scenarios import ScenarioName
 from conformance.clients.scripted_model import Reply, ScriptedModel
+from conformance.clients.slash_results import kept as kept_slashes
 
 
 @dataclass
@@ -207,7 +208,7 @@ def test_an_earlier_version_is_kept_beside_the_newest_and_shown_below_it(tmp_pat
     earlier = Measurement("codex", "0.156.1", "2026-11-25", found, {10: 1200}, before="2026-09-25")
     keep({each.key: each for each in (earlier, newest)}, path)
     assert kept(path) == {"codex": newest, "codex 0.156.1": earlier}
-    shown = page(kept(path))
+    shown = page(kept(path), {})
     assert shown.index("| Codex | 0.169.0 |") < shown.index("| Codex | 0.156.1 (before 2026-09-25) |")
     assert "**Codex 0.156.1**\n\n- activates: Unexpected response type." in shown
 
@@ -274,4 +275,6 @@ def test_a_tool_whose_name_ends_in_a_hash_is_the_servers() -> None:
 
 
 def test_the_page_shows_the_kept_results() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(kept()), "run `python -m conformance.clients.document`"
+    assert PAGE.read_text(encoding="utf-8") == page(kept(), kept_slashes()), (
+        "run `python -m conformance.clients.document`"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,10 @@ __all__ = ["client_pages"]
 _NOTE: Final = "<!-- Generated from server/capabilities/connect/clients.json by `make reference`; do not edit. -->"
 _SYSTEMS: Final = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 _PROGRAM: Final = LocalServer("/path/to/skillserve", ("serve", "/path/to/skills"))
+_KEPT_ALIVE: Final = (
+    "{0} does not start a server again that has crashed or was killed (`kill -9`). So the entry has `--keep-alive`, "
+    "with which the session goes on: [A server that is killed](../guides/connect-a-client.md#a-server-that-is-killed)."
+)
 _ADDRESS: Final = "http://127.0.0.1:8000/mcp"
 _VARIABLE: Final = re.compile(r"\$\{(\w+):-([^}]*)\}")
 _INDEX: Final = f"""# Clients
@@ -70,14 +75,16 @@ def _blocks(client: ClientFile) -> Iterator[str]:
     yield "## Files"
     yield "\n".join(["| Where | File |", "|---|---|", *_files(client)])
     yield "## The entry"
-    yield _entry(client, _PROGRAM)
+    kept_alive = ("--keep-alive",) if client.keep_alive else ()
+    yield _entry(client, replace(_PROGRAM, args=(*_PROGRAM.args, *kept_alive)))
     yield from _address(client)
     if client.log or client.log_help:
         yield "## If it does not work"
         yield "\n".join(_log(client))
-    if client.remarks:
+    remarks = [*client.remarks, *([_KEPT_ALIVE.format(client.title)] if client.keep_alive else [])]
+    if remarks:
         yield "## What to know"
-        yield "\n".join(f"- {each}" for each in client.remarks)
+        yield "\n".join(f"- {each}" for each in remarks)
     yield "## Where this comes from"
     facts = "[Facts about clients](../reference/clients.md) has what its model sees." if client.facts else ""
     yield " ".join(filter(None, [client.measured or "Not tried with the real client.", facts]))

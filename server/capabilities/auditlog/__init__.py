@@ -12,7 +12,7 @@ from server.capability import Capability
 if TYPE_CHECKING:
     import typer
 
-    from server.capability import ServerPart
+    from server.capability import PageParts, ServerPart
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.requests import CommandRecord
@@ -42,6 +42,12 @@ def _part(host: Host) -> ServerPart:
     return host.service(RequestRecording)
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.auditlog.page import page_parts
+
+    return page_parts(host)
+
+
 CAPABILITY: Final = Capability(
     name="auditlog",
     sections=(SECTION,),
@@ -50,4 +56,5 @@ CAPABILITY: Final = Capability(
     checks=check_audit_log,
     private_places=_private_places,
     part=_part,
+    page=_page,
 )

@@ -17,14 +17,14 @@ import secrets
 import sqlite3
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
 from server.requests import RequestDecision, Use
@@ -42,6 +42,8 @@ _TABLE: Final = """CREATE TABLE IF NOT EXISTS uses (
 _ADD: Final = """INSERT INTO uses VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (day, skill, event, client, user) DO UPDATE SET count = count + excluded.count"""
 _READ: Final = "SELECT skill, event, client, user, sum(count) FROM uses WHERE day >= ? AND day < ? GROUP BY 1, 2, 3, 4"
+_READ_DAYS: Final = """SELECT day, event, client, sum(count) FROM uses
+    WHERE day >= ? AND day < ? AND (? IS NULL OR skill = ?) GROUP BY 1, 2, 3"""
 _KEY_BYTES: Final = 32
 _BUSY_SECONDS: Final = 5
 
@@ -82,6 +84,15 @@ class SkillCounts:
     users: int = 0
 
 
+class DayCount(NamedTuple):
+    """How often something was done on a day with a client."""
+
+    day: str
+    event: UsageEvent
+    client: str
+    number: int
+
+
 class UsageFile:
     """The file of counts below a folder, and the file of its key."""
 
@@ -116,21 +127,50 @@ class UsageFile:
         """
         found: dict[str, SkillCounts] = defaultdict(SkillCounts)
         users: dict[str, set[str]] = defaultdict(set)
-        try:
-            if not self.path.exists():
-                return {}
-            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-                for skill, event, client, user, count in connection.execute(_READ, (since, until)):
-                    counts = found[str(skill)]
-                    counts.events[UsageEvent(event)] += int(count)
-                    if event in USES:
-                        counts.clients[str(client)] = counts.clients.get(str(client), 0) + int(count)
-                        users[str(skill)].add(str(user))
-        except (OSError, sqlite3.Error, OverflowError, ValueError, TypeError) as error:
-            raise AuditLogError(f"{self.path}: the counts cannot be read: {error}") from None
+        with self._reading() as connection:
+            for skill, event, client, user, count in connection.execute(_READ, (since, until)) if connection else ():
+                counts = found[str(skill)]
+                counts.events[UsageEvent(event)] += int(count)
+                if event in USES:
+                    counts.clients[str(client)] = counts.clients.get(str(client), 0) + int(count)
+                    users[str(skill)].add(str(user))
         for skill, names in users.items():
             found[skill].users = len(names)
         return dict(found)
+
+    def days(self, since: str, until: str, skill: str | None = None) -> list[DayCount]:
+        """Return the counts by day, event and client, of one skill or of all; none if there is no file.
+
+        Raises:
+            AuditLogError: the file cannot be read.
+        """
+        with self._reading() as connection:
+            rows = connection.execute(_READ_DAYS, (since, until, skill, skill)) if connection else ()
+            return [
+                DayCount(str(day), UsageEvent(event), str(client), int(count)) for day, event, client, count in rows
+            ]
+
+    def first_day(self) -> str | None:
+        """Return the first day with a count, None if nothing is counted.
+
+        Raises:
+            AuditLogError: the file cannot be read.
+        """
+        with self._reading() as connection:
+            row = connection.execute("SELECT min(day) FROM uses").fetchone() if connection else None
+            return None if row is None or row[0] is None else date.fromisoformat(row[0]).isoformat()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Yield a connection that writes nothing, None if there is no file; what fails in the block is reported."""
+        try:
+            if not self.path.exists():
+                yield None
+                return
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+                yield connection
+        except (OSError, sqlite3.Error, OverflowError, ValueError, TypeError) as error:
+            raise AuditLogError(f"{self.path}: the counts cannot be read: {error}") from None
 
     def _hashed(self, user: str) -> str:
         if self._key is None:
@@ -149,6 +189,28 @@ class UsageFile:
         if len(key) != _KEY_BYTES:
             raise OSError(f"{self._key_path}: this is not a key; remove it, and users count as other ones from then on")
         return key
+
+
+def usage_report(counts: Mapping[str, SkillCounts], served: Collection[str]) -> dict[str, Any]:
+    """Return how skills are used, the most used first, and which of the `served` ones are not used, as JSON."""
+    rows: list[dict[str, Any]] = [
+        {
+            "skill": name,
+            **{str(event): each.events[event] for event in UsageEvent},
+            "users": each.users,
+            "clients": dict(sorted(each.clients.items(), key=lambda pair: (-pair[1], pair[0]))),
+            "served": name in served,
+        }
+        for name, each in counts.items()
+    ]
+    rows.sort(key=lambda row: (-row["activated"], -row["ran"], -row["read"], -row["found"], row["skill"]))
+    # A skill that failed was used, if in vain.
+    used = {row["skill"] for row in rows if row["failed"] or any(row[event] for event in USES)}
+    return {
+        "skills": rows,
+        "never_used": sorted(name for name in served if name not in used),
+        "found_not_activated": [row["skill"] for row in rows if row["found"] and row["skill"] not in used],
+    }
 
 
 logger = logging.getLogger(__name__)

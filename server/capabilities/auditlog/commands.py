@@ -33,7 +33,6 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, system_message
 
 if TYPE_CHECKING:
-    from server.capabilities.auditlog.analytics import SkillCounts
     from server.capabilities.auditlog.log_folder import FileEnd
     from server.capabilities.auditlog.reading import LogReader, RecordFilter
     from server.capabilities.auditlog.records import ChainedRecord
@@ -299,7 +298,7 @@ def analytics(
 
     The servers of this user count uses unless audit_log.analytics is off. The counts stay on this machine.
     """
-    from server.capabilities.auditlog.analytics import UsageFile
+    from server.capabilities.auditlog.analytics import UsageFile, usage_report
     from server.capabilities.auditlog.reading import days_after
     from server.config.bootstrap import open_with_settings
     from server.config.machine import state_home
@@ -308,7 +307,7 @@ def analytics(
     last = datetime.now(UTC).date() if until is None else _day("--until", until)
     counts = UsageFile(state_home()).read(first.isoformat(), days_after(last, 1).isoformat())
     served = [skill.key for skill in open_with_settings(directories)[0].catalog.active]
-    report = _report(counts, served)
+    report = usage_report(counts, served)
     if as_json:
         # In ASCII, because JSON would leave some control characters of the names as they are.
         print_text(json.dumps({"since": first.isoformat(), "until": last.isoformat(), **report}, indent=2))
@@ -323,29 +322,6 @@ def _day(flag: str, text: str) -> date:
         return date.fromisoformat(moment_of(text)[:10])
     except SkillsError as error:
         fail(f"{flag} {error}", EXIT_USAGE)
-
-
-def _report(counts: dict[str, SkillCounts], served: list[str]) -> dict[str, Any]:
-    from server.capabilities.auditlog.analytics import USES, UsageEvent
-
-    rows: list[dict[str, Any]] = [
-        {
-            "skill": name,
-            **{str(event): each.events[event] for event in UsageEvent},
-            "users": each.users,
-            "clients": dict(sorted(each.clients.items(), key=lambda pair: (-pair[1], pair[0]))),
-            "served": name in served,
-        }
-        for name, each in counts.items()
-    ]
-    rows.sort(key=lambda row: (-row["activated"], -row["ran"], -row["read"], -row["found"], row["skill"]))
-    # A skill that failed was used, if in vain.
-    used = {row["skill"] for row in rows if row["failed"] or any(row[event] for event in USES)}
-    return {
-        "skills": rows,
-        "never_used": sorted(name for name in served if name not in used),
-        "found_not_activated": [row["skill"] for row in rows if row["found"] and row["skill"] not in used],
-    }
 
 
 _COLUMNS = ("activated", "users", "ran", "read", "found", "failed", "denied")

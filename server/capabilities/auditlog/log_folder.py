@@ -194,10 +194,11 @@ def contents(folder: Path) -> tuple[list[LogFileName], list[str]]:
     return sorted(files), sorted(foreign)
 
 
-def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
+def lines_of(folder: Path, name: LogFileName, latest: int | None = None) -> Iterator[tuple[bytes, bool]]:
     """Yield the lines of a file without their ends, and whether each is complete: only the last one may not be.
 
-    A line that is too long for a record is shortened.
+    With `latest`, only the lines are read that begin in the last so many bytes. A line that is too long for a record is
+    shortened.
 
     Raises:
         FileNotFoundError: the file was removed, as retention does.
@@ -208,6 +209,9 @@ def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
         with open(path, "rb", opener=_opened) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise AuditLogError(f"{path}: this is not a regular file")
+            if latest is not None and (begin := os.fstat(file.fileno()).st_size - latest) > 0:
+                file.seek(begin - 1)
+                file.readline()
             yield from whole_and_torn_lines(file, MAX_LINE)
     except FileNotFoundError:
         raise

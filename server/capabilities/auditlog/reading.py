@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 OWN_EVENTS: Final = frozenset({AuditEvent.START, AuditEvent.END, AuditEvent.RETENTION})
 """Records about the log itself; a list of what happened leaves them out. A gap is listed."""
 
+MAX_NEWEST: Final = 16 * 1024 * 1024
+"""Bytes of a log in which a page looks for its newest records; that is some 30,000 records."""
+
 _SMALL: Final = 1024 * 1024
 _LATEST: Final = 2
 
@@ -74,10 +77,11 @@ class RecordFilter:
 
 @dataclass(slots=True)
 class LogReader:
-    """Reads one log; `unreadable` counts the lines that were not records."""
+    """Reads one log; `unreadable` counts the lines that were not records, `is_cut` says that older ones were left."""
 
     folder: Path
     unreadable: int = field(default=0, init=False)
+    is_cut: bool = field(default=False, init=False)
 
     def records(self, wanted: RecordFilter) -> Iterator[ChainedRecord]:
         """Yield the wanted records, those of several writers in the order of their times.
@@ -91,18 +95,43 @@ class LogReader:
         for _, names in groupby(files, key=lambda name: name.day):
             yield from heapq.merge(*(self._entries(name, wanted) for name in names), key=lambda entry: entry.when)
 
+    def newest(self, wanted: RecordFilter, most: int = MAX_NEWEST) -> Iterator[ChainedRecord]:
+        """Yield the wanted records, the newest first, of the last `most` bytes of the log.
+
+        Raises:
+            AuditLogError: a file cannot be read.
+        """
+        files = [name for name in contents(self.folder)[0] if wanted.admits_day(name)]
+        left = most
+        for _, names in groupby(reversed(files), key=lambda name: name.day):
+            found: list[ChainedRecord] = []
+            for name in names:
+                size = self._size(name)
+                self.is_cut |= size > left
+                if left > 0:
+                    found += self._lines(name, wanted, left)
+                left -= min(size, left)
+            # Of two with the same time, the later one in a file is the newer one.
+            found.reverse()
+            found.sort(key=lambda entry: entry.when, reverse=True)
+            yield from found
+            if self.is_cut:
+                return
+
+    def _size(self, name: LogFileName) -> int:
+        with suppress(FileNotFoundError):
+            return (self.folder / str(name)).lstat().st_size
+        return 0
+
     def _entries(self, name: LogFileName, wanted: RecordFilter) -> Iterator[ChainedRecord]:
         found = self._lines(name, wanted)
         # Files of a day may be many; small ones do not stay open.
-        with suppress(FileNotFoundError):
-            if (self.folder / str(name)).lstat().st_size > _SMALL:
-                return found
-        return iter([*found])
+        return found if self._size(name) > _SMALL else iter([*found])
 
-    def _lines(self, name: LogFileName, wanted: RecordFilter) -> Iterator[ChainedRecord]:
+    def _lines(self, name: LogFileName, wanted: RecordFilter, latest: int | None = None) -> Iterator[ChainedRecord]:
         # Retention may have deleted the file since it was listed.
         with suppress(FileNotFoundError):
-            for line, complete in lines_of(self.folder, name):
+            for line, complete in lines_of(self.folder, name, latest):
                 try:
                     entry = read_line(line) if complete else None
                 except InvalidLineError:

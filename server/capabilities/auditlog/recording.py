@@ -39,7 +39,7 @@ class RequestRecording(ServerPart):
         """
         settings, records = self._host.settings, self._host.records
         with ExitStack() as stack:
-            if _wants_audit_log(settings, serves_http=port is not None):
+            if wants_audit_log(settings, serves_http=port is not None):
                 _add_audit_log(settings, records, stack)
             chosen = settings.section(AuditLogSettings)
             if chosen.analytics:
@@ -56,13 +56,14 @@ def record_now(settings: Settings, record: AuditRecord) -> None:
     Raises:
         AuditLogError: the record cannot be written.
     """
-    if _wants_audit_log(settings, serves_http=True):
+    if wants_audit_log(settings, serves_http=True):
         from server.capabilities.auditlog.audit_log import append_now
 
         append_now(audit_log_folder(settings.section(AuditLogSettings)), record)
 
 
-def _wants_audit_log(settings: Settings, *, serves_http: bool) -> bool:
+def wants_audit_log(settings: Settings, *, serves_http: bool) -> bool:
+    """Tell whether the settings switch the audit log on, for a server over HTTP or over stdio."""
     enabled = settings.section(AuditLogSettings).enabled
     # Clients of stdio need no login.
     return settings.section(LoginSettings).required and serves_http if enabled is None else enabled

@@ -120,7 +120,8 @@ def plan(
         if url is not None:
             server = HttpServer(url, headers or {})
         else:
-            server = this_server([*words, *_bridge_words(bridged, name)])
+            kept_alive = ["--keep-alive"] if client.keep_alive else []
+            server = this_server([*words, *kept_alive, *_bridge_words(bridged, name)])
         return _for_client(client, name, server, root, project=project, remove=remove, bridged=bridged)
 
     planned = map(change, clients)

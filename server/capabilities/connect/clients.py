@@ -39,10 +39,10 @@ class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     the file refers to the environment variable NAME, None if it cannot.
 
     `program` is its command and `folder` another sign that it is installed; `next` is what its user does after a
-    change, and `project_next` after one of a project's file. `log` is where it writes what a server says, and
-    `log_help` how to see that; `remarks` are further sentences for its users. `facts` is the client's key in
-    `known_clients.json`, `measured` what was seen with `version` of the real client, and `sources` say where all of
-    this comes from.
+    change, and `project_next` after one of a project's file. `keep_alive` tells that it never starts a server again
+    that has ended, so that ours has to do so itself. `log` is where it writes what a server says, and `log_help` how to
+    see that; `remarks` are further sentences for its users. `facts` is the client's key in `known_clients.json`,
+    `measured` what was seen with `version` of the real client, and `sources` say where all of this comes from.
     """
 
     key: str
@@ -59,6 +59,7 @@ class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     variable: str | None = None
     program: str | None = None
     folder: FilePath | None = None
+    keep_alive: bool = False
     next: str = ""
     project_next: str = ""
     log: FilePath | None = None

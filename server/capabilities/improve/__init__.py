@@ -11,8 +11,9 @@ from server.capability import Capability
 if TYPE_CHECKING:
     import typer
 
-    from server.capability import AfterRuns
+    from server.capability import AfterRuns, PageParts
     from server.config.settings.model import Settings
+    from server.hosting.host import Host
 
 
 def _add_commands(_: typer.Typer) -> None:
@@ -35,11 +36,18 @@ def _describe_change(change: Mapping[str, Any]) -> list[str]:
     return change_lines(change)
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.improve.page import page_parts
+
+    return page_parts(host)
+
+
 CAPABILITY: Final = Capability(
     name="improve",
     sections=(SECTION,),
     commands=_add_commands,
     checks=check_improve,
+    page=_page,
     after_runs=_after_runs,
     describe_change=_describe_change,
 )

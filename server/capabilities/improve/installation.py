@@ -303,15 +303,14 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
     with records.only_one(skill.source.root, skill.content.place) as alone:
         if not alone:
             raise ClosedProposalError(f"{number}: the skill is being improved now; try again when that has ended")
-        base = {path: base64.b64decode(each["before"]) for path, each in record["change"].items()}
-        change = {path: base64.b64decode(each["after"]) for path, each in record["change"].items()}
+        base, change = recorded_change(record)
         refusal: ImprovementRefusal | None = None
         rev = _already_installed(record, settings)
         if rev is None:
             refusal = _checked(skill, base, change, records.work_folder(number))
         if rev is None and refusal is None:
             source, place = skill.source.root, skill.content.place
-            message = f"Accept the proposal {number}: {record['summary']} (after the run {record['run_id']})"
+            message = f"Accept the proposal {number}: {record.get('summary', '')} (after the run {record['run_id']})"
             refusal, rev = install(source, place, change, base, message, record["run_id"], settings)
     if refusal is not None:
         raise ClosedProposalError(f"{number}: not accepted: {refusal.message} ({refusal.reason})")
@@ -334,6 +333,22 @@ def _open_proposal(records: ImprovementRecords, number: str) -> dict[str, Any]:
     if record["status"] != ImprovementStatus.PROPOSED:
         raise ClosedProposalError(f"{number}: is not an open proposal, but {record['status']}")
     return record
+
+
+def recorded_change(record: Mapping[str, Any]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Return the changed files of a proposal as they were, with the SKILL.md, and as they shall be.
+
+    Raises:
+        ClosedProposalError: the record is damaged.
+    """
+    try:
+        files = record["change"].items()
+        before, after = (
+            {path: base64.b64decode(each[name], validate=True) for path, each in files} for name in ("before", "after")
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ClosedProposalError(f"{record['id']}: its record has no change that can be read") from None
+    return before, after
 
 
 def _skill_of(record: Mapping[str, Any], catalog: Catalog) -> Skill | None:

@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.writing import JsonFile, exclusive
-from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.errors import FileRefusedError, SkillsError, system_message
 from skills_core.improve.improvement import ImprovementReason, ImprovementStatus
 
 MAX_RECORDS: Final = 500
@@ -109,16 +109,28 @@ class ImprovementRecords:
             raise _unknown(number)
         return self._read(self._folder / f"{number}.json")
 
-    def all(self) -> list[dict[str, Any]]:
-        """Return all records, the newest first; files that cannot be read are left out."""
+    def all(self, on_unreadable: Callable[[str], None] = lambda _: None) -> list[dict[str, Any]]:
+        """Return all records, the newest first; `on_unreadable` gets a message about each that cannot be read."""
         found = []
-        for path in self._paths():
-            with suppress(UnknownImprovementError):
+        try:
+            paths = self._paths()
+        except OSError as error:
+            on_unreadable(f"{self}: improvements cannot be read: {system_message(error)}.")
+            return []
+        for path in paths:
+            try:
                 found.append(self._read(path))
+            except UnreadableImprovementError as error:
+                on_unreadable(str(error))
+            except UnknownImprovementError:
+                continue  # it has just been removed
         return sorted(found, key=lambda each: each["at"], reverse=True)
 
     def _paths(self) -> list[Path]:
-        return list(self._folder.glob("*.json"))
+        try:
+            return [path for path in self._folder.iterdir() if path.suffix == ".json"]
+        except FileNotFoundError:
+            return []
 
     def changes_after(self, run_ids: Collection[str]) -> list[dict[str, Any]]:
         """Return the changes that were made or proposed after these runs, the oldest first, without the files."""

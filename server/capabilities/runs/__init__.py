@@ -18,7 +18,7 @@ from server.config.values import home_path
 if TYPE_CHECKING:
     import typer
 
-    from server.capability import ServerPart
+    from server.capability import PageParts, ServerPart
     from server.cli.config_check.finding import CheckedFile, ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
@@ -81,6 +81,12 @@ def _files(settings: Settings) -> Iterable[CheckedFile]:
     return checked_files(settings)
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.runs.page import page_parts
+
+    return page_parts(host)
+
+
 CAPABILITY: Final = Capability(
     name="runs",
     sections=(SECTION,),
@@ -93,4 +99,5 @@ CAPABILITY: Final = Capability(
     status=StatusSection(_status, _status_lines),
     log_start=_log_start,
     part=_part,
+    page=_page,
 )

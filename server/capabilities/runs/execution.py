@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from server.capabilities.runs.additions import additional_jobs, lines_of_change, open_service
-from server.capabilities.runs.offered import command_unavailable_reason, trace_store
+from server.capabilities.runs.offered import command_unavailable_reason
+from server.capabilities.runs.run_reading import read_run, read_runs
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.telemetry import traced
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
@@ -164,9 +165,6 @@ async def _final_status(context: RunCommandContext, engine: Engine, run_id: str,
     return {"run_id": run_id, "kind": kind, **said}
 
 
-_TRACES_ONLY = "The result comes from the trace files alone and may be outdated."
-
-
 _SUMMARY = (
     "run_id",
     "skill",
@@ -189,20 +187,7 @@ def _summaries(traces: Iterable[JsonObject]) -> list[JsonObject]:
 
 def read_summaries() -> list[JsonObject]:
     """Return the summaries of all runs, latest first; report unreadable traces on stderr."""
-    if not has_extra():
-        found = _summaries(trace_store().readable(print_notice).values())
-        if found:
-            print_notice(f"{_TRACES_ONLY} Reading the record of runs requires the extra `run`; {extra_advice('run')}")
-        return found
-    from server.capabilities.runs.run_list import open_run_list
-    from skills_core.runs.durable.recorded_run import StoreError
-
-    try:
-        with open_run_list(settings_of(Machine(current_places()), {})) as run_list:
-            return _summaries(run_list.all(print_notice))
-    except StoreError as error:
-        print_notice(f"{error} {_TRACES_ONLY}")
-        return _summaries(trace_store().readable(print_notice).values())
+    return _summaries(read_runs(settings_of(Machine(current_places()), {}), print_notice))
 
 
 def read_trace(run_id: str) -> JsonObject:
@@ -211,17 +196,7 @@ def read_trace(run_id: str) -> JsonObject:
     Raises:
         UnknownTraceError: the run has neither a trace nor a record.
     """
-    if not has_extra():
-        return trace_store().read(run_id)
-    from server.capabilities.runs.run_list import open_run_list
-    from skills_core.runs.durable.recorded_run import StoreError
-
-    try:
-        with open_run_list(settings_of(Machine(current_places()), {})) as run_list:
-            return run_list.get(run_id, print_notice)
-    except StoreError as error:
-        print_notice(f"{error} {_TRACES_ONLY}")
-        return trace_store().read(run_id)
+    return read_run(settings_of(Machine(current_places()), {}), run_id, print_notice)
 
 
 def cancel_runs(run_ids: Sequence[str]) -> list[dict[str, Any]]:

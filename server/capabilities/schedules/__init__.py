@@ -20,7 +20,7 @@ from server.capability import Capability, ToolModule
 if TYPE_CHECKING:
     import typer
 
-    from server.capability import BackgroundRuns, FollowUp, ServerPart
+    from server.capability import BackgroundRuns, FollowUp, PageParts, ServerPart
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.disk.sources import Source
@@ -66,6 +66,12 @@ def _background_runs(host: Host) -> BackgroundRuns | None:
     return scheduled_runs(host)
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.schedules.page import page_parts
+
+    return page_parts(host)
+
+
 CAPABILITY: Final = Capability(
     name="schedules",
     sections=(SECTION,),
@@ -82,6 +88,7 @@ CAPABILITY: Final = Capability(
     asks_clients=_asks_clients,
     sources=_sources,
     part=_part,
+    page=_page,
     jobs=_jobs,
     background_runs=_background_runs,
 )

@@ -398,7 +398,7 @@ def schedule_overview(store: ScheduleStore) -> tuple[dict[str, Any], str]:
         if each["status"] in _CHANGES
     ][:_MOST_CHANGES]
     lines = [*(line for each in found["schedules"] for line in _overview_lines(each))]
-    lines += [f"today, {found['day']}: {_spent(found['spent'], found['limits']['together'])}"]
+    lines += [f"today, {found['day']}: {spent_words(found['spent'], found['limits']['together'])}"]
     lines += [f"change {each['id']}  {each['at']}  {each['skill']}  {each['status']}" for each in changes]
     lines += [f"warning: {each}" for each in found["warnings"]]
     return {**found, "changes": changes}, "\n".join(lines)
@@ -416,15 +416,21 @@ def _overview_lines(found: Mapping[str, Any]) -> Iterator[str]:
         return
     yield f"  next     {', '.join(found['next']) or '-'}"
     yield f"  model    {found['model']}"
-    rights = found["rights"]
+    yield f"  may use  {rights_words(found['rights'])}"
+    yield f"  today    {spent_words(found['spent'], {})}"
+
+
+def rights_words(rights: Mapping[str, Any]) -> str:
+    """Return what the runs of a schedule may use, as people read it; `rights` are as in the overview."""
     may = [*rights["run_tools"], *rights["skill_tools"], *(["scripts of skills"] if rights["scripts"] else [])]
     may += [f"the MCP servers of {rights['mcp_servers']}"] if rights["mcp_servers"] else []
     place = f" in {rights['workspace']}" if rights["workspace"] else ""
-    yield f"  may use  {', '.join(may) or 'nothing but the model'}{place}"
-    yield f"  today    {_spent(found['spent'], {})}"
+    return f"{', '.join(may) or 'nothing but the model'}{place}"
 
 
-def _spent(spent: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+def spent_words(spent: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+    """Return what runs have used on a day, and of how much; `spent` and `limits` are as in the overview."""
+
     def of(name: str) -> str:
         return f" of {limits[name]:,}" if limits.get(name) else ""
 

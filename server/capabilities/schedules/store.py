@@ -35,6 +35,7 @@ from skills_core.disk.writing import JsonFile, exclusive
 from skills_core.errors import FileRefusedError, InvalidSkillError, InvalidSourceError, InvalidTimeError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.loading.single_skill import read_skill
+from skills_core.schedules.cron import zone_named
 from skills_core.schedules.when import when_from_json
 
 
@@ -198,6 +199,7 @@ class ScheduleStore:
                 raise DamagedScheduleError(name, f"{BINDING_FILE}: there is no such file")
             binding = msgspec.convert(value, Binding)
             when_from_json(binding.when)  # raises for a time that cannot be used
+            zone_named(binding.zone)
         except FileRefusedError as error:
             raise DamagedScheduleError(name, f"{BINDING_FILE}: {error.message}") from None
         except (msgspec.ValidationError, InvalidTimeError) as error:

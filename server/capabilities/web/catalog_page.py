@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
+from server.html.paging import page_number
 from skills_core.selection.policy import SelectionPolicy
 from skills_core.skills.skill import State
 
@@ -55,13 +56,12 @@ class CatalogChoice:
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> CatalogChoice:
         """Return the choice in the parameters of an address; what cannot be read is left out."""
-        page = query.get("page", "")
         return cls(
             words=query.get("q", "")[:MAX_WORDS].strip(),
             state=next((each for each in State if each.value == query.get("state")), None),
             faulty=query.get("faulty") == "yes",
             order=next((each for each in Order if each.value == query.get("order")), Order.NAME),
-            page=max(1, int(page)) if page.isdecimal() and page.isascii() and len(page) < len("1000000") else 1,
+            page=page_number(query),
         )
 
     def address(self, page: int) -> str:

@@ -258,7 +258,9 @@ class WebPage(HttpPart):
         values = await anyio.to_thread.run_sync(tab.show, visit) if _sees(visitor, tab) else None
         if values is None:
             return self._missing(visitor, "There is no such page, or none that you can see.")
-        return self._page(self._template_of(tab), visitor, tab=tab, visit=visit, **values)
+        # Long traces and diffs take a while.
+        render = partial(self._page, self._template_of(tab), visitor, tab=tab, visit=visit, **values)
+        return await anyio.to_thread.run_sync(render)
 
     def _template_of(self, tab: PageTab) -> str:
         name = next(name for name, each in self._parts.items() if tab in each.tabs)

@@ -40,6 +40,14 @@ _LOGS: Final = "Log"
 ServedTransport = Annotated[
     Transport | None, typer.Option(help="The transport to clients.", show_default=Transport.STDIO)
 ]
+KeepAlive = Annotated[
+    bool,
+    typer.Option(
+        "--keep-alive",
+        help="Over stdio, start the server again if it crashes or is killed, and go on with the session of the client.",
+        rich_help_panel=_CLIENTS,
+    ),
+]
 Host = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="The address to listen on over HTTP.", show_default="127.0.0.1")
 ]
@@ -168,6 +176,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
     transport: ServedTransport = None,
+    keep_alive: KeepAlive = False,
     host: Host = None,
     port: Port = None,
     allowed_hosts: AllowedHosts = None,

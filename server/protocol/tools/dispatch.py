@@ -13,6 +13,7 @@ from server.clients.known import client_of, without_additions
 from server.clients.layout import called_in, is_structured, layout_for, may_refuse_names
 from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.listing.envelope import text_block, tool_result, with_joined_texts
+from server.listing.extensions import META_STRUCTURE, extensions_of, tool_meta
 from server.listing.tools import ACTIVATE, CORE_TOOLS, load_tools, tools_of_skills
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import ToolCall, ToolServices, room_of
@@ -67,7 +68,7 @@ class ToolHandlers:
         view = self._host.view(ctx)
         self._host.texts.expect(view.name, self._recipients.of(ctx, view))
         client, conversation = client_of(ctx), self.conversations.of(ctx, view.changes)
-        listed = view.tools(layout_for(client, view.settings))
+        listed = view.tools(layout_for(client, view.settings, extensions_of(ctx, view.settings)))
         return with_news_tool(listed, conversation, view) if client.announces_tools else listed
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:
@@ -89,7 +90,7 @@ class ToolHandlers:
             call = ToolCall(ctx, client, view, conversation, params.name, arguments)
             result = await handle(call)
             if "structuredContent" in result and not call.structured:
-                result = {key: value for key, value in result.items() if key != "structuredContent"}
+                result = _without_structure(result, call)
         except SkillsError as error:
             note_error(error)
             # The message repeats names that the authors of skills chose.
@@ -131,6 +132,14 @@ class ToolHandlers:
 def _may_use(view: View, name: str) -> bool:
     """Tell whether callers with a view may use a tool of ours."""
     return name in CORE_TOOLS or name in view.settings.tools.enabled
+
+
+def _without_structure(result: dict[str, Any], call: ToolCall) -> dict[str, Any]:
+    """Return the result without its structure, which stands in `_meta` if an extension of the client needs it."""
+    kept = {key: value for key, value in result.items() if key != "structuredContent"}
+    if tool_meta(call.name, extensions_of(call.ctx, call.view.settings)):
+        kept["_meta"] = {**kept.get("_meta", {}), META_STRUCTURE: result["structuredContent"]}
+    return kept
 
 
 def _with_news(result: dict[str, Any], news: list[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from server.hosting.searches import match_object
 from server.listing.envelope import COMPLETE, text_block, tool_result, user_message
 from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
-from server.protocol.prompt_words import notes_for
+from server.protocol.prompt_words import whole_message
 from server.protocol.tool_call import Tool, has_offered
 from server.requests import Use, note_skill
 from server.wire.params import InvalidRequestError, read_arguments, string, strings
@@ -102,8 +102,8 @@ class ContextHandlers:
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View
     ) -> dict[str, Any]:
         """Return the result of `prompts/get`: all texts as one message, because some clients show only the first."""
-        found = await self._assembled(_of_prompt(arguments), ctx, view)
-        notes = notes_for(client_of(ctx))
+        given, notes = whole_message(arguments, client_of(ctx))
+        found = await self._assembled(_of_prompt(given), ctx, view)
         messages = [user_message(found.text, *notes)]
         return {"description": with_skills_prompt()["description"], "messages": messages, **COMPLETE}
 

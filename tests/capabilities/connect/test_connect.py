@@ -208,7 +208,7 @@ def test_codex_gets_stubs_and_waits_for_the_server(home: Path, skills: Path, mak
     done = connect(home, "codex", skills, "--yes")
     assert done.returncode == 0, done.stderr
     entry = tomllib.loads((home / ".codex/config.toml").read_text(encoding="utf-8"))["mcp_servers"]["skills"]
-    assert entry["args"][-3:] == [str(skills), "--bridge", "codex"]
+    assert entry["args"][-4:] == [str(skills), "--keep-alive", "--bridge", "codex"]
     assert entry["required"] is True
     assert entry["startup_timeout_sec"] == 30
     assert stubs_in(home / ".codex/skills") == ["one"]

@@ -203,6 +203,7 @@ def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
 
 
 USABLE: dict[str, str] = {
+    "apps.mode": "'on'",
     "audit.mode": "'off'",
     "audit.accept": "[{finding = 'x/secret', reason = 'mine'}]",
     "audit_log.enabled": "false",

@@ -89,7 +89,7 @@ async def test_all_words_arrive_at_a_skill_that_uses_none(
         assert (await typed(session, "deploy", "staging v2", hand_over)).endswith(REQUEST)
 
 
-@pytest.mark.parametrize(("client", "hand_over"), [(GEMINI, words_for_the_required), (QWEN, words_for_the_only)])
+@HANDING_ALL
 async def test_words_are_not_spread_over_the_parameters_of_a_body(
     connect: Connect, make_skill: MakeSkill, client: str, hand_over: Callable[..., Mapping[str, str]]
 ) -> None:
@@ -98,11 +98,41 @@ async def test_words_are_not_spread_over_the_parameters_of_a_body(
         assert (await typed(session, "deploy", "staging v2", hand_over)).endswith(REQUEST)
 
 
-async def test_claude_code_is_told_where_all_words_stand(connect: Connect, make_skill: MakeSkill) -> None:
+@pytest.mark.parametrize(
+    ("words", "filled"),
+    [
+        ("staging v2", FILLED),
+        ("staging", "Deploy to [staging], which is [$1] on [staging]."),
+        ('"my app" v2', 'Deploy to ["my app" v2], which is [v2] on [my app].'),
+    ],
+)
+async def test_words_given_one_by_one_are_put_together(
+    connect: Connect, make_skill: MakeSkill, words: str, filled: str
+) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=CLAUDE) as session:
+        text = await typed(session, "deploy", words, words_one_by_one)
+        assert filled in text
+        assert text.endswith(f"<user_request>\n{words}\n</user_request>")
+
+
+async def test_parameters_take_words_one_by_one_and_the_request_has_all(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("deploy", body="Deploy {{what}} to {{where}}.")
+    async with connect(client_name=CLAUDE) as session:
+        text = await typed(session, "deploy", "staging v2", words_one_by_one)
+        assert "Deploy staging to v2." in text
+        assert text.endswith(REQUEST)
+
+
+async def test_where_words_may_be_missing_claude_code_is_told_where_all_stand(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
     make_skill("deploy", body=BODY)
     make_skill("plain", body="Deploy.")
     async with connect(client_name=CLAUDE) as session:
-        text = await typed(session, "deploy", "staging v2", words_one_by_one)
+        text = await typed(session, "deploy", " ".join(map(str, range(10, 25))), words_one_by_one)
         assert BODY in text
         assert "all of it stands in <command-args> of this same message" in text
         assert "$ARGUMENTS stands for all of these words, $0 for word 1 of them, $1 for word 2 of them." in text
@@ -111,6 +141,35 @@ async def test_claude_code_is_told_where_all_words_stand(connect: Connect, make_
         assert "<user_request>\nstaging\n</user_request>" in plain
         assert plain.endswith("and is what counts.")
         assert "command-args" not in await typed(session, "plain", "", words_one_by_one)
+
+
+async def test_a_message_given_word_by_word_calls_the_skills_that_it_names(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=CLAUDE) as session:
+        assert FILLED in await typed(session, "with_skills", "/deploy staging v2", words_one_by_one)
+        long = await typed(session, "with_skills", " ".join(["/deploy", *map(str, range(20))]), words_one_by_one)
+        assert long.endswith("and is what counts.")
+
+
+@HANDING_ALL
+async def test_a_message_with_skills_keeps_its_words(
+    connect: Connect, make_skill: MakeSkill, client: str, hand_over: Callable[..., Mapping[str, str]]
+) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=client) as session:
+        assert "staging v2" in await typed(session, "with_skills", "staging v2", hand_over)
+
+
+async def test_arguments_for_single_words_are_listed_where_a_skill_has_a_place_for_them(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("deploy", body=BODY)
+    make_skill("plain", body="Deploy.")
+    async with connect(client_name=CLAUDE) as session:
+        listed = {each.name: len(each.arguments) for each in (await session.client.list_prompts()).prompts}
+        assert listed == {"deploy": 10, "plain": 1, "with_skills": 10}
 
 
 async def test_nobody_else_is_told_of_claude_code(connect: Connect, make_skill: MakeSkill) -> None:
