@@ -191,6 +191,10 @@ class HttpPart(ServerPart):
         """Return the routes, which check by themselves who may use them."""
         raise NotImplementedError
 
+    def local_routes(self) -> list[Route]:
+        """Return routes for the server's user alone, who reaches them by the admin socket."""
+        return []
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -346,6 +350,9 @@ class Capability:
     """Returns what it does beside that while a server runs over HTTP, None if its settings switch it off."""
     hints: Callable[[Settings, PublicAddress], Iterable[str]] | None = None
     """Returns lines for people who open the address in a browser: how to use the server there."""
+    announce: Callable[[Settings, str], Iterable[tuple[str, str]]] | None = None
+    """Returns what to tell the person who starts a server over HTTP at a terminal, by the origin of the server: lines
+    with headings of at most 15 characters."""
     page: Callable[[Host], PageParts] | None = None
     """Returns what it adds to the page that people open in a browser."""
     requires_login: Callable[[Settings], bool] | None = None

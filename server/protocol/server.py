@@ -121,7 +121,12 @@ class SkillServer(Server[Any]):
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
-def _sealed_state(settings: Settings, limits: ExchangeLimits) -> SealedState:
+def sealing_keys(settings: Settings) -> SealingKeys:
+    """Return the keys that servers share which answer for each other; without any, each has a key of its own."""
     found = (each.sealing_keys(settings) for each in CAPABILITIES if each.sealing_keys is not None)
-    group, keys = next(found, SealingKeys("", ()))
+    return next(found, SealingKeys("", ()))
+
+
+def _sealed_state(settings: Settings, limits: ExchangeLimits) -> SealedState:
+    group, keys = sealing_keys(settings)
     return SealedState(group, limits.resume_seconds, keys)

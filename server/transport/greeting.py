@@ -114,7 +114,7 @@ class Greeting:
         return sending
 
     def _text(self, scope: Scope) -> str:
-        return "\n".join(_lines(self._settings, _address(self._settings, self._browsers, scope)))
+        return "\n".join(_lines(self._settings, public_address(self._settings, self._browsers, scope)))
 
 
 def _lines(settings: Settings, address: PublicAddress) -> Iterator[str]:
@@ -138,14 +138,17 @@ def _lines(settings: Settings, address: PublicAddress) -> Iterator[str]:
     yield ""
 
 
-def _address(settings: Settings, browsers: TransportSecurityMiddleware, scope: Scope) -> PublicAddress:
+def is_secure(scope: Scope) -> bool:
+    """Tell whether a browser sent a request with TLS, which a proxy may have ended."""
+    forwarded = Headers(scope=scope).get("x-forwarded-proto", "").partition(",")[0]
+    return "https" in {scope["scheme"], forwarded.strip().lower()}
+
+
+def public_address(settings: Settings, browsers: TransportSecurityMiddleware, scope: Scope) -> PublicAddress:
     """Return the address that a request was sent to; without a checked name, that of the connection."""
-    headers = Headers(scope=scope)
-    given = headers.get("host", "")
+    given = Headers(scope=scope).get("host", "")
     is_known = checks_host(settings.http) and _is_allowed(given, browsers.settings.allowed_hosts)
-    # Behind a proxy with TLS, a page on this address was opened with https.
-    is_secure = "https" in {scope["scheme"], headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()}
-    scheme = "https" if is_secure else "http"
+    scheme = "https" if is_secure(scope) else "http"
     origin = f"{scheme}://{given if is_known and _HOST.fullmatch(given) else _name_of_connection(scope)}"
     profile = scope.get(PROFILE_KEY)
     path = settings.http.path if profile is None else f"{settings.http.path.rstrip('/')}/{profile}"

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Addresses to listen on that a client cannot connect to.
+_ANY_ADDRESS: Final = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
+
 
 class AddressInUseError(SkillsError):
     """The server cannot listen on the address."""
@@ -44,7 +47,7 @@ def require_protection(settings: Settings) -> None:
     Raises:
         UnprotectedAddressError: there is none, and `http.insecure` is not set.
     """
-    if requires_login(settings) or settings.http.insecure or _is_loopback(settings.http.host):
+    if requires_login(settings) or settings.http.insecure or is_loopback(settings.http.host):
         return
     message = (
         f"{settings.http.host} can be reached from other machines, and clients need no login; set login.tokens or"
@@ -53,11 +56,18 @@ def require_protection(settings: Settings) -> None:
     raise UnprotectedAddressError(message)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether an address to listen on belongs to this machine alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def local_origin(settings: HttpSettings, port: int) -> str:
+    """Return the origin at which people on this machine reach a server that listens at `port`."""
+    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{'localhost' if name in _ANY_ADDRESS else name}:{port}"
 
 
 def checks_host(settings: HttpSettings) -> bool:

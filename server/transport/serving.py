@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from server.transport.http import HttpServer
     from skills_core.live.library import Library
 
-# Addresses to listen on that a client cannot connect to.
-_ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
-
 _POLLS_AFTER_EOF = 20
 # 10 ms each, so that cancellations which the client sent before it closed stdin are processed.
 
@@ -222,8 +219,10 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
     """Print to stderr what is served, where, and how to connect."""
     counts = Counter(str(skill.state) for skill in library.catalog.skills)
     states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
-    name = f"[{settings.http.host}]" if ":" in settings.http.host else settings.http.host
-    url = f"http://{'localhost' if name in _ANY_ADDRESS else name}:{port}{settings.http.path}"
+    from server.transport.listening import local_origin
+
+    origin = local_origin(settings.http, port)
+    url = origin + settings.http.path
     if settings.logging.format is LogFormat.JSON:
         # It is there at every level, as the text is.
         about = one_line(f"skillserve {__version__} serves {_roots(library)} ({states})")
@@ -235,6 +234,12 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
         *(f"  {heading:<15} {text}" for heading, text in notices_of(library.catalog)),
         f"  address         {url}",
         *_client_lines(url, settings),
+        *(
+            f"  {heading:<15} {one_line(text)}"
+            for each in CAPABILITIES
+            if each.announce is not None
+            for heading, text in each.announce(settings, origin)
+        ),
         "  stop            Ctrl-C",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people, not a log line

@@ -13,7 +13,7 @@ import anyio
 import jwt
 
 from server.access import PrincipalKind
-from server.capabilities.login.provider_requests import ProviderUnavailableError
+from server.capabilities.login.provider_requests import ProviderUnavailableError, provider_metadata
 from server.capabilities.login.refusals import RefusalLog
 from server.capabilities.login.settings import is_safe_address
 from server.capabilities.login.token_claims import BOUND, is_bound, login_token, principal_from, serves_its_bearer
@@ -39,7 +39,6 @@ _AWAY_SECONDS: Final = 30.0
 _WAIT_SECONDS: Final = 6.0
 _MAX_WAITING: Final = 64
 _KINDS: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
-_PATHS: Final = ("/.well-known/openid-configuration", "/.well-known/oauth-authorization-server")
 
 
 class SigningKeys:
@@ -121,22 +120,11 @@ class SigningKeys:
             self._jwks, self._parsed = jwks, {}
 
     async def _discover(self) -> str:
-        """Return the address of the keys from the provider's metadata, which must be that of the issuer."""
-        issuer = self._settings.issuer or ""
-        fault: ProviderUnavailableError | None = None
-        for path in _PATHS:
-            try:
-                found = await self._provider.get(issuer.rstrip("/") + path)
-            except ProviderUnavailableError as error:
-                fault = error
-                continue
-            url = found.get("jwks_uri")
-            if found.get("issuer") != issuer:
-                raise ProviderUnavailableError("its metadata names another issuer; correct login.issuer")
-            if not isinstance(url, str) or not is_safe_address(url):
-                raise ProviderUnavailableError("its metadata has no usable jwks_uri; set login.jwks_url")
-            return url
-        raise fault or ProviderUnavailableError("it has no metadata")
+        """Return the address of the keys from the provider's metadata."""
+        url = (await provider_metadata(self._provider, self._settings.issuer or "")).get("jwks_uri")
+        if not isinstance(url, str) or not is_safe_address(url):
+            raise ProviderUnavailableError("its metadata has no usable jwks_uri; set login.jwks_url")
+        return url
 
     def _key(self, key_id: str | None, algorithm: str) -> jwt.PyJWK | None:
         wanted = (key_id, algorithm)

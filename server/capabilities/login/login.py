@@ -161,12 +161,13 @@ class Login:
         self._settings = settings
         self._records = records or Records()
         self._scopes = frozenset(settings.required_scopes)
-        self._provider = provider or Provider()
+        self.provider = provider or Provider()
+        """Asks the identity provider, until `run` ends."""
         self._refusals = refusals = RefusalLog()
         self._static = StaticTokens(TokenFile(tokens), refusals) if settings.tokens else None
-        self._keys = SigningKeys(settings, self._provider) if settings.issuer is not None else None
+        self._keys = SigningKeys(settings, self.provider) if settings.issuer is not None else None
         self._jwt = JwtVerifier(settings, self._keys, refusals) if self._keys is not None else None
-        self._introspection = Introspection(settings, self._provider, refusals) if settings.introspection_url else None
+        self._introspection = Introspection(settings, self.provider, refusals) if settings.introspection_url else None
         self.challenges = Challenges(settings)
 
     async def run(self) -> None:
@@ -178,7 +179,7 @@ class Login:
                         tasks.start_soon(each.run)
         finally:
             with anyio.move_on_after(1, shield=True):
-                await self._provider.aclose()
+                await self.provider.aclose()
 
     async def verify_token(self, token: str, address: str = "") -> LoginToken | None:
         """Return the verified token, None if it is invalid; `address` is the network address that it comes from.

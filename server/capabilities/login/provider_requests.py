@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from server.wire.address import Address, AddressError
 from server.wire.http_client import HttpCallError, HttpCalls
@@ -53,8 +54,8 @@ class Provider:
         """
         return await self._ask("GET", url)
 
-    async def post(self, url: str, form: Mapping[str, str], client: tuple[str, str]) -> dict[str, Any]:
-        """Post a form as `client`, a name and its secret, and return the JSON object of the answer.
+    async def post(self, url: str, form: Mapping[str, str], client: tuple[str, str] | None) -> dict[str, Any]:
+        """Post a form and return the JSON object of the answer; `client` is a name and its secret, if it has one.
 
         Raises:
             ProviderUnavailableError: there is no such answer in time.
@@ -84,6 +85,35 @@ class Provider:
         if value is None:
             raise ProviderUnavailableError(f"{address.shown}: its answer is not a JSON object")
         return value
+
+
+async def provider_metadata(provider: Provider, issuer: str) -> dict[str, Any]:
+    """Return the metadata of an identity provider (OpenID Connect Discovery, RFC 8414).
+
+    Raises:
+        ProviderUnavailableError: it has none, cannot be asked, or its metadata is that of another issuer.
+    """
+    fault: ProviderUnavailableError | None = None
+    for address in _places_of_metadata(issuer):
+        try:
+            found = await provider.get(address)
+        except ProviderUnavailableError as error:
+            fault = fault or error
+            continue
+        if found.get("issuer") != issuer:
+            raise ProviderUnavailableError("its metadata names another issuer; correct login.issuer")
+        return found
+    raise fault or ProviderUnavailableError("it has no metadata")
+
+
+def _places_of_metadata(issuer: str) -> Iterable[str]:
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    of_oauth = "/.well-known/oauth-authorization-server"
+    base = issuer.rstrip("/")
+    # RFC 8414 puts the path of an issuer behind; many providers do as OpenID Connect does.
+    inserted = f"{parts.scheme}://{parts.netloc}{of_oauth}{path}"
+    return dict.fromkeys((f"{base}/.well-known/openid-configuration", base + of_oauth, inserted))
 
 
 def _fault(error: HttpCallError) -> str:

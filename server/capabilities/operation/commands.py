@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import msgspec
 import typer
 
-from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.operation.admin_requests import ask_by_socket, post
+from server.capabilities.operation.settings import RELOAD_PATH, AdminSettings
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
-from server.config.machine import current_places, runtime_folders
+from server.config.machine import current_places
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from skills_core.diagnostics import Reason, one_line
 
 if TYPE_CHECKING:
-    from server.wire.address import Address
     from server.wire.http_client import HttpAnswer
-
-_CONNECT_SECONDS: Final = 10.0
-_SECONDS: Final = 310.0
-# A reload from a slow disk takes long.
-
-_MAX_BYTES: Final = 16 * 1024 * 1024
-# The answer has the keys of all skills that changed.
 
 _REFUSALS = {
     401: "the server does not accept this token; SKILLSERVE_ADMIN_TOKEN must be the same here and for the server",
@@ -65,10 +55,10 @@ def reload(
     settings = load_settings({"port": port}, os.environ, current_places().config_home)
     if url is not None and port is not None:
         fail("--port and --url exclude each other; give one of them", EXIT_USAGE)
-    answer = _ask_by_socket(settings.http.port) if url is None else _ask_over_http(url, settings)
-    if answer is None:
-        message = "none of your servers on this machine has a socket for this port; see --port, or use --url"
-        fail(f"port {settings.http.port}: {message}", EXIT_NO)
+    if url is None:
+        answer = ask_by_socket(settings.http.port, RELOAD_PATH, "name the server with --url")
+    else:
+        answer = _ask_over_http(url, settings)
     reloaded = _parse(answer)
     if as_json:
         print_json(msgspec.to_builtins(reloaded))
@@ -76,28 +66,8 @@ def reload(
         print_text("\n".join(_lines(reloaded)))
 
 
-def _ask_by_socket(port: int) -> HttpAnswer | None:
-    """Return the answer of the server at `port`; None if no such server has a socket."""
-    from server.capabilities.operation.admin_sockets import sockets_of
-    from server.capabilities.operation.settings import RELOAD_PATH
-    from server.wire.address import Address
-    from server.wire.http_client import HttpCallError
-
-    if sys.platform == "win32":
-        fail("Windows has no local control socket; name the server with --url", EXIT_USAGE)
-    address = Address.parse(f"http://localhost{RELOAD_PATH}")
-    for path in sockets_of(runtime_folders(), port):
-        try:
-            return _post(address, socket=path)
-        except HttpCallError as error:
-            if error.reason is not Reason.UNREACHABLE:
-                fail(f"the connection to the server at port {port} broke: {error}", EXIT_NO)
-    return None
-
-
 def _ask_over_http(url: str, settings: Settings) -> HttpAnswer:
     """Ask the server at `url`, which may end in the path of its MCP endpoint."""
-    from server.capabilities.operation.settings import RELOAD_PATH
     from server.wire.address import Address
     from server.wire.http_client import HttpCallError
 
@@ -110,28 +80,10 @@ def _ask_over_http(url: str, settings: Settings) -> HttpAnswer:
     address = Address.parse(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{base}{RELOAD_PATH}")
     headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
     try:
-        return _post(address, proxy=given.proxy, headers=headers)
+        return post(address, proxy=given.proxy, headers=headers)
     except HttpCallError as error:
         told = "" if error.reason is Reason.TOO_LARGE else " cannot be reached"
         fail(f"{given.shown}{told}: {error}", EXIT_NO)
-
-
-def _post(
-    address: Address,
-    *,
-    socket: Path | None = None,
-    proxy: str | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> HttpAnswer:
-    import anyio
-
-    from server.wire.http_client import HttpCalls
-
-    async def post() -> HttpAnswer:
-        async with HttpCalls(_SECONDS, _MAX_BYTES, connect_seconds=_CONNECT_SECONDS, socket=socket) as calls:
-            return await calls.send("POST", address, proxy=proxy, headers=headers)
-
-    return anyio.run(post)
 
 
 def _parse(answer: HttpAnswer) -> _Reloaded:

@@ -61,7 +61,9 @@ class Operation(HttpPart):
 
         login = _login_of(self._host)
         operation = OperationRoutes(context, metrics_of(self._host))
-        self.local = [*open_routes(self._host), *operation.open()]
+        parts = (part for part in self._host.http_parts if isinstance(part, HttpPart))
+        added = [route for part in parts for route in part.local_routes()]
+        self.local = [*open_routes(self._host, added), *operation.open()]
         return [*operation.guarded(login), *guarded_routes(self._host, context.security, login)]
 
     async def run(self) -> None:

@@ -66,9 +66,11 @@ _BAD_REQUEST: Final = 400
 _FAULT: Final = 500
 
 
-def open_routes(host: Host) -> list[Route]:
-    """Return the admin routes for connections that are authenticated already."""
-    return _admin_routes(host, lambda endpoint: _recorded(endpoint, host.records))
+def open_routes(host: Host, added: Iterable[Route] = ()) -> list[Route]:
+    """Return the admin routes for connections that are authenticated already, and those that others have `added`."""
+    records = host.records
+    recorded = [Route(each.path, _recorded(each.endpoint, records), methods=each.methods) for each in added]
+    return [*_admin_routes(host, lambda endpoint: _recorded(endpoint, records)), *recorded]
 
 
 def guarded_routes(host: Host, security: TransportSecuritySettings, login: Login | None) -> list[Route]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -11,19 +12,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio.to_thread
 from jinja2 import PackageLoader, PrefixLoader
 from mcp.server.transport_security import TransportSecurityMiddleware
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from server.capabilities import CAPABILITIES
 from server.capabilities.web.catalog_page import CatalogChoice, CatalogSearch, Order, skill_address, skill_at
 from server.capabilities.web.events import OpenPages
-from server.capabilities.web.forms import FormError, read_form
+from server.capabilities.web.forms import FormError, own_address, read_form
+from server.capabilities.web.login_pages import LoginPages
+from server.capabilities.web.settings import LINK_PATH
 from server.capabilities.web.skill_page import shown_file, skill_values, visible_files
-from server.capabilities.web.visitors import Visitors
-from server.capability import HttpPart, PageParts, PublicAddress, Visit
+from server.capabilities.web.visitors import Stranger, Visitors
+from server.capability import HttpPart, PageParts, Visit
 from server.html.environment import asset, base_style, template_environment
-from server.requests import PAGE_METHOD, RequestDecision, RequestReason, RequestRecord, address_of
+from server.requests import ADMIN_METHOD, PAGE_METHOD, RequestDecision, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
+from server.transport.greeting import public_address
+from server.transport.listening import local_origin
 from server.wire.params import InvalidRequestError
 from skills_core.errors import FileUnavailableError, SkillsError
 from skills_core.skills.skill import State
@@ -31,14 +36,15 @@ from skills_core.skills.skill import State
 if TYPE_CHECKING:
     from jinja2 import Environment
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from server.access import Principal
+    from server.capabilities.web.login_pages import Endpoint
     from server.capabilities.web.visitors import Visitor
     from server.capability import HttpContext, PageAction, PageTab
     from server.hosting.host import Host
     from skills_core.skills.skill import Skill
 
-    Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
     PageEndpoint: TypeAlias = Callable[[Request, Visitor], Awaitable[Response]]
 
 logger = logging.getLogger(__name__)
@@ -66,7 +72,12 @@ _HEADERS: Final = {
 
 _ASSETS: Final = {"page.css": "text/css", "page.js": "text/javascript"}
 _MAX_TARGET: Final = 200
+_OUTCOMES: Final = {
+    403: (RequestDecision.DENIED, RequestReason.ROLE),
+    503: (RequestDecision.FAILED, RequestReason.UNAVAILABLE),
+}
 _BAD_REQUEST: Final = 400
+_OF_OPERATORS: Final = ("/page/do/", "/page/enter")
 
 
 class WebPage(HttpPart):
@@ -76,6 +87,9 @@ class WebPage(HttpPart):
         """Show the skills of `host`, and what other capabilities know of it."""
         self._host = host
         self._visitors = Visitors(host)
+        self._login = LoginPages(host, self._visitors, self._page, self._record)
+        self._port = host.settings.http.port
+        self._browsers: TransportSecurityMiddleware
         self._search = CatalogSearch()
         self.pages = OpenPages(host)
         """The pages that are open in browsers."""
@@ -86,8 +100,10 @@ class WebPage(HttpPart):
 
     def routes(self, context: HttpContext) -> list[Route]:
         """Return the routes of the page."""
-        show = partial(self._shown, TransportSecurityMiddleware(context.security))
+        self._browsers = TransportSecurityMiddleware(context.security)
+        show = self._shown
         return [
+            *self._login.routes(self._guarded),
             Route("/", show(self._catalog), methods=["GET"]),
             Route("/page/assets/{name}", self._asset, methods=["GET"]),
             Route("/page/events", show(self._events), methods=["GET"]),
@@ -103,6 +119,16 @@ class WebPage(HttpPart):
                 for action in each.actions
             ),
         ]
+
+    def local_routes(self) -> list[Route]:
+        """Return the route by which the server's user gets an address to open."""
+        return [Route(LINK_PATH, self._link, methods=["POST"])]
+
+    @contextmanager
+    def around(self, port: int | None) -> Iterator[None]:
+        """Know the port that links lead to."""
+        self._port = port or self._port
+        yield
 
     def drain(self) -> None:
         """End the streams of open pages."""
@@ -125,50 +151,65 @@ class WebPage(HttpPart):
             names |= each.globals
         return template_environment(PrefixLoader({**loaders, "web": PackageLoader(_PACKAGE)}), names)
 
-    def _shown(self, browsers: TransportSecurityMiddleware, endpoint: PageEndpoint) -> Endpoint:
-        """Return the endpoint for known visitors whose requests come from our own pages; others are refused."""
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+        """Return the endpoint for requests to a name of this server; those of other sites are refused."""
 
-        async def shown(request: Request) -> Response:
-            begin = perf_counter()
-            refused = await browsers.validate_request(request)
+        async def guarded(request: Request) -> Response:
+            refused = await self._browsers.validate_request(request)
             if refused is not None:
                 record_refusal(self._host.records, request.scope, refused.status_code)
                 return refused
-            visitor = await self._visitors.of(request)
-            if visitor is None:
-                response = self._page("login.html", None, 401)
-            else:
-                response = await endpoint(request, visitor)
-                self._record(request, visitor.principal, response.status_code, perf_counter() - begin)
+            response = await endpoint(request)
             response.headers.update(_HEADERS)
             return response
 
-        return shown
+        return guarded
 
-    def _record(self, request: Request, principal: Principal, status: int, seconds: float) -> None:
-        records = self._host.records
-        if not records.wanted or request.url.path == "/page/events":
+    def _shown(self, endpoint: PageEndpoint) -> Endpoint:
+        """Return the endpoint for known visitors; others are asked to log in."""
+
+        async def shown(request: Request) -> Response:
+            begin = perf_counter()
+            visitor = await self._visitors.of(request)
+            if isinstance(visitor, Stranger):
+                return self._login.asked(request, visitor)
+            response = await endpoint(request, visitor)
+            self._record(request, visitor.principal, response.status_code, perf_counter() - begin)
+            return response
+
+        return self._guarded(shown)
+
+    def _record(self, request: Request, principal: Principal, status: int, seconds: float = 0.0) -> None:
+        records, path = self._host.records, request.url.path
+        if not records.wanted or path == "/page/events":
             return
-        is_good = status < _BAD_REQUEST
+        usual = RequestDecision.INVALID, RequestReason.INVALID_REQUEST
+        good = RequestDecision.ALLOWED, RequestReason.NONE
+        decision, reason = good if status < _BAD_REQUEST else _OUTCOMES.get(status, usual)
         records.emit(
             RequestRecord(
-                method=PAGE_METHOD,
+                method=ADMIN_METHOD if path.startswith(_OF_OPERATORS) else PAGE_METHOD,
                 request_id=records.new_id(),
                 principal=principal,
                 address=address_of(request.scope),
-                target=request.url.path[:_MAX_TARGET],
-                decision=RequestDecision.ALLOWED if is_good else RequestDecision.INVALID,
-                reason=RequestReason.NONE if is_good else RequestReason.INVALID_REQUEST,
+                target=path[:_MAX_TARGET],
+                decision=decision,
+                reason=reason,
                 seconds=seconds,
             )
         )
 
+    async def _link(self, _: Request) -> Response:
+        """Answer the server's user on the admin socket: an address, which works once where nobody has to log in."""
+        origin = local_origin(self._host.settings.http, self._port)
+        code = self._login.links.new_code() if self._visitors.login is None else ""
+        return JSONResponse({"url": f"{origin}/page/enter?code={code}" if code else f"{origin}/"})
+
     def _visit(self, request: Request, visitor: Visitor) -> Visit:
-        origin = f"{request.url.scheme}://{request.url.netloc}"
         return Visit(
             view=self._host.view_called(visitor.view),
             principal=visitor.principal,
-            address=PublicAddress(origin, origin + self._host.settings.http.path),
+            address=public_address(self._host.settings, self._browsers, request.scope),
             is_operator=visitor.is_operator,
             may_change=visitor.may_change,
             query=dict(request.query_params),
@@ -232,19 +273,19 @@ class WebPage(HttpPart):
         try:
             form = await read_form(request, visitor.form_token)
         except FormError as error:
-            return self._page("message.html", visitor, 403, title="Not done", message=str(error))
-        back = form.get("back", "/")
+            return self._page("message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
+        back = own_address(form.get("back", "/"))
         try:
             said = await anyio.to_thread.run_sync(action.perform, form, self._visit(request, visitor))
         except SkillsError as error:
-            return self._page("message.html", visitor, 409, title="Not done", message=str(error), back=_own(back))
-        return self._page("message.html", visitor, title="Done", message=said, back=_own(back))
+            return self._page("message.html", visitor, 409, title="Not done", message=str(error), back=back)
+        return self._page("message.html", visitor, title="Done", message=said, back=back)
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
         del request
         if self.pages.are_full:
             return Response(status_code=503, headers={"Retry-After": "5"})
-        return StreamingResponse(self.pages.stream(visitor.view), media_type="text/event-stream")
+        return _SessionStream(self.pages.stream(visitor.view), visitor)
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -261,6 +302,13 @@ def _sees(visitor: Visitor, tab: PageTab) -> bool:
     return visitor.is_operator or not tab.operators
 
 
-def _own(address: str) -> str:
-    """Return an address if it is one of this server, else that of the catalog."""
-    return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
+class _SessionStream(StreamingResponse):
+    """A stream of events that ends with the session of its visitor."""
+
+    def __init__(self, events: AsyncIterator[bytes], visitor: Visitor) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._lasting = visitor.lasting
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._lasting():
+            await super().__call__(scope, receive, send)

@@ -81,7 +81,7 @@ class FakeProvider(Provider):
     async def get(self, url: str) -> dict[str, Any]:
         return await self._answer_of(url)
 
-    async def post(self, url: str, form: Any, client: tuple[str, str]) -> dict[str, Any]:
+    async def post(self, url: str, form: Any, client: tuple[str, str] | None) -> dict[str, Any]:
         assert url == f"{ISSUER}/introspect"
         assert client == ("skillserve", "a secret of the client")
         return await self._answer_of(form["token"])

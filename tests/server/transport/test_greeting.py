@@ -30,7 +30,7 @@ def library(make_skill: MakeSkill, skills: Path) -> Path:
 async def test_the_text_names_the_address_and_no_skill(
     library: Path, accept: dict[str, str], path: str, status: int
 ) -> None:
-    async with serving(library, **ROLES) as served:
+    async with serving(library, **ROLES, web_enabled=False) as served:
         answer = await served.client.get(served.at(path), headers=accept)
         head = await served.client.head(served.at(path), headers=accept)
     assert (answer.status_code, head.status_code, head.content) == (status, status, b"")
@@ -67,7 +67,7 @@ async def test_the_text_is_the_same_whatever_skills_there_are(library: Path, tmp
 
 @pytest.mark.parametrize("path", ["/", "/mcp"])
 async def test_where_a_login_is_required_the_text_says_so_and_the_challenge_stays(library: Path, path: str) -> None:
-    async with serving(library, login_tokens=True) as served:
+    async with serving(library, login_tokens=True, web_enabled=False) as served:
         answer = await served.client.get(served.at(path), headers=BROWSER)
         client = await served.client.get(served.at("/mcp"), headers={"Accept": "application/json, text/event-stream"})
     assert answer.status_code == (200 if path == "/" else 401)
@@ -162,6 +162,7 @@ async def test_a_page_of_a_capability_replaces_the_text(library: Path) -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "headers": [], "query_string": b""}
+    headers = [(b"accept", b"text/html")]
+    scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "headers": headers, "query_string": b""}
     await app(scope, receive, send)
     assert sent[1]["body"] == b"the page"

@@ -93,8 +93,10 @@
     events.addEventListener("change", renew);
     events.addEventListener("error", () => {
       say("Not connected", "off");
-      // A browser gives up on an answer that is an error.
-      if (events.readyState === EventSource.CLOSED) setTimeout(() => { if (!document.hidden) listen(); }, 3000);
+      // A browser gives up on an answer that is an error, as when the session has ended, which the page says then.
+      if (events.readyState !== EventSource.CLOSED) return;
+      renew();
+      setTimeout(() => { if (!document.hidden) listen(); }, 3000);
     });
   };
   // Browsers allow few connections to a server, so a page that nobody sees has none.

@@ -1,0 +1,72 @@
+"""Requests of commands to the admin endpoint of a running server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail
+from server.config.machine import runtime_folders
+from skills_core.diagnostics import Reason
+
+if TYPE_CHECKING:
+    from server.wire.address import Address
+    from server.wire.http_client import HttpAnswer
+
+_CONNECT_SECONDS: Final = 10.0
+_SECONDS: Final = 310.0
+# A reload from a slow disk takes long.
+
+_MAX_BYTES: Final = 16 * 1024 * 1024
+# The answer to a reload has the keys of all skills that changed.
+
+
+def ask_by_socket(port: int, path: str, otherwise: str) -> HttpAnswer:
+    """Post to a path on the admin socket of the server at `port`, and return the answer.
+
+    If no such server of this user has a socket, the process exits with a message that says what to do `otherwise`.
+    """
+    from server.capabilities.operation.admin_sockets import sockets_of
+    from server.wire.address import Address
+    from server.wire.http_client import HttpCallError
+
+    if sys.platform == "win32":
+        fail(f"Windows has no local control socket; {otherwise}", EXIT_USAGE)
+    address = Address.parse(f"http://localhost{path}")
+    answer = None
+    for socket in sockets_of(runtime_folders(), port):
+        try:
+            answer = post(address, socket=socket)
+            break
+        except HttpCallError as error:
+            if error.reason is not Reason.UNREACHABLE:
+                fail(f"the connection to the server at port {port} broke: {error}", EXIT_NO)
+    if answer is None:
+        message = f"none of your servers on this machine has a socket for this port; see --port, or {otherwise}"
+        fail(f"port {port}: {message}", EXIT_NO)
+    return answer
+
+
+def post(
+    address: Address,
+    *,
+    socket: Path | None = None,
+    proxy: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> HttpAnswer:
+    """Post to an address, by a Unix socket if one is given, and return the answer.
+
+    Raises:
+        HttpCallError: there is none.
+    """
+    import anyio
+
+    from server.wire.http_client import HttpCalls
+
+    async def post() -> HttpAnswer:
+        async with HttpCalls(_SECONDS, _MAX_BYTES, connect_seconds=_CONNECT_SECONDS, socket=socket) as calls:
+            return await calls.send("POST", address, proxy=proxy, headers=headers)
+
+    return anyio.run(post)
