@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from server.access import LOCAL, Principal
 from skills_core.diagnostics import one_line
 
@@ -117,8 +119,7 @@ NO_CLIENT: Final = Client()
 _MAX_ADDRESS: Final = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRecord:
+class RequestRecord(Struct, frozen=True, kw_only=True):
     """One request and its outcome; the empty string stands for what does not apply.
 
     `target` names what was asked for: the URI of a resource, the name of a prompt, the skill's name or a file's URI in

@@ -6,7 +6,7 @@ One middleware does all of it, because each one costs every request 1 % of its t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from server.clients.known import client_of, name_sent_with
 from server.clients.layout import layout_for
 from server.conversation.errors import RunEndedError
 from server.requests import (
+    NO_CLIENT,
     NOTES,
     OTHER_METHOD,
     Client,
@@ -257,8 +258,13 @@ def _decision_on_error(error: Exception) -> tuple[RequestDecision, str]:
 
 
 def _sender(ctx: ServerRequestContext[Any, Any]) -> Client:
-    name, version = (one_line(each[:_MAX_NAME]) for each in name_sent_with(ctx) or ("", ""))
-    return Client(name, version)
+    sent = name_sent_with(ctx)
+    return NO_CLIENT if sent is None else _client(sent[0][:_MAX_NAME], sent[1][:_MAX_NAME])
+
+
+@lru_cache(256)
+def _client(name: str, version: str) -> Client:
+    return Client(one_line(name), one_line(version))
 
 
 def _target_of(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
@@ -271,11 +277,15 @@ def _target_of(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
             keys = (_PATH,)
     if not isinstance(names, dict):
         return ""
-    found = (notes.target, *(_sent_names(names.get(key)) for key in keys))
-    return one_line(next(filter(None, found), "")[:_MAX_TARGET])[:_MAX_TARGET]
+    found = notes.target
+    for key in keys:
+        found = found or _sent_names(names.get(key))
+    return one_line(found[:_MAX_TARGET])[:_MAX_TARGET] if found else ""
 
 
 def _sent_names(value: object) -> str:
     """Return a name that a client sent, or several of them as one text; empty if there is none."""
+    if isinstance(value, str):
+        return value
     names = value[:_MAX_NAMES] if isinstance(value, list) else [value]
     return ", ".join(name[:_MAX_TARGET] for name in names if isinstance(name, str))
