@@ -23,7 +23,7 @@ from skills_core.skills.skill import Skill, State
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
-    from skills_core.live.library import Change
+    from skills_core.live.library import Change, Library
     from skills_core.skills.skill import SkillFile
 
 logger = logging.getLogger(__name__)
@@ -125,6 +125,13 @@ def notices_of(catalog: Catalog) -> Iterator[tuple[str, str]]:
         yield "warnings", f"{warnings:,}"
     if others or warnings:
         yield "see", command_for(catalog, "status")
+
+
+def served_from(library: Library) -> str:
+    """Return the folders that a library serves, as text."""
+    sources = library.catalog.sources
+    present = [str(found.source.root) for found in sources if not found.source.optional or found.exists]
+    return ", ".join(present) or "the default directories, none of which exists yet"
 
 
 def nothing_found(catalog: Catalog) -> list[str]:

@@ -255,7 +255,7 @@ class HttpServer(_Uvicorn):
 
     def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
         """Serve the clients of `server`; `streams` is as in `build_app`."""
-        self._server = server
+        self._server, self._activity = server, host.activity
         self._parts = parts = (*host.parts, *host.http_parts)
         self._draining = Draining(host.settings.operation)
         self._last_signal: tuple[int, FrameType | None] | None = None
@@ -304,6 +304,7 @@ class HttpServer(_Uvicorn):
                 self._responses.close_connections()
                 # Their clients listen again, where a proxy sends them.
                 self._server.listening.close()
+                self._activity.end()
             if self._draining.is_over(self._running):
                 self._stop(*self._last_signal)
         return await super().on_tick(counter)

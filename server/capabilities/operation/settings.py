@@ -25,6 +25,7 @@ READY_PATH: Final = "/ready"
 METRICS_PATH: Final = "/metrics"
 RELOAD_PATH: Final = "/admin/reload"
 STATUS_PATH: Final = "/admin/status"
+EVENTS_PATH: Final = "/admin/events"
 
 _HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
 # A value that fits into a header and is too long to guess.

@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -364,3 +364,13 @@ def prompt_text(name: str) -> tuple[str, str] | None:
     except UnknownScheduleError:
         return None
     return description_of(folder), manual_prompt(folder.name, body_of(folder))
+
+
+def coming_firings() -> list[tuple[str, datetime]]:
+    """Return the next firing of each schedule, the earliest first; schedules that cannot be read are left out."""
+    store, found = ScheduleStore(), list[tuple[str, datetime]]()
+    with suppress(ScheduleError):
+        for name in store.names():
+            with suppress(ScheduleError):
+                found += [(name, time) for time in store.read(name).next(utc_now(), 1)]
+    return sorted(found, key=lambda each: each[1])
