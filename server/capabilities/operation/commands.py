@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.operation.settings import REFUSALS, AdminSettings
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.machine import current_places, runtime_folders
@@ -32,14 +32,6 @@ _SECONDS: Final = 310.0
 
 _MAX_BYTES: Final = 16 * 1024 * 1024
 # The answer has the keys of all skills that changed.
-
-REFUSALS = {
-    401: "the server does not accept this token; SKILLSERVE_ADMIN_TOKEN must be the same here and for the server",
-    404: "the server has no admin endpoint over HTTP, or a proxy denies it; set SKILLSERVE_ADMIN_TOKEN where the server"
-    " runs, or ask it there",
-    421: "the server does not accept this host name; allow it where the server runs, with --allowed-host",
-    500: "the reload failed and the skills are unchanged; the server's log says why",
-}
 
 
 class _Reloaded(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ import httpx2
 
 from server.capabilities.operation.admin_sockets import open_sockets
 from server.capabilities.operation.events import BEAT_SECONDS
+from server.capabilities.operation.settings import EVENTS_PATH, REFUSALS
+from server.config.machine import runtime_folders
 from server.limits.pacing import Backoff
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
@@ -179,16 +181,11 @@ class Watcher:
 
 def found_servers() -> list[Target]:
     """Return the servers of this user on this machine, by their sockets."""
-    from server.config.machine import runtime_folders
-
-    sockets = open_sockets(runtime_folders())
-    return [target_of_socket(path) for path in sockets]
+    return [target_of_socket(path) for path in open_sockets(runtime_folders())]
 
 
 def target_of_socket(path: Path) -> Target:
     """Return the server with a socket."""
-    from server.capabilities.operation.settings import EVENTS_PATH
-
     kind, _, pid = path.stem.partition("-")
     name = f"{kind} {pid}" if pid else f"port {kind}"
     return Target(name, f"http://localhost{EVENTS_PATH}", path)
@@ -234,8 +231,6 @@ async def _stream(target: Target, last_id: str) -> AsyncIterator[tuple[str, str,
 
 
 def _refusal(target: Target, status: int) -> str:
-    from server.capabilities.operation.commands import REFUSALS
-
     if target.socket is not None and status == HTTPStatus.NOT_FOUND:
         return f"{target.name}: this server is older and cannot be watched; restart it with this version"
     return f"{target.name}: {REFUSALS.get(status, f'the server answered with HTTP {status}')}"
