@@ -288,7 +288,7 @@ class TimeKeeper:
             await self._give_up_foreign(name, firing, error)
         else:
             logger.info("schedule %s: run %s for %s", name, firing.id, firing.fired_at.isoformat())
-            self.tell(f"{name} begins, by {firing.trigger}", target=name)
+            self.tell(f"{name} begins to run", target=name)
 
     async def _is_given_up(self, run_id: str) -> bool:
         """Tell whether no process performs a run, and none has continued it for as long as one may.

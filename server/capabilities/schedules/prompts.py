@@ -70,9 +70,9 @@ class SchedulePrompts(PromptSource):
         """Return the next firing of each schedule, if this server keeps time."""
         if not (self._host.settings.section(ScheduleSettings).enabled and can_schedule()):
             return ()
-        from server.capabilities.schedules.store import coming_firings
+        from server.capabilities.schedules.store import ScheduleStore, coming_firings, utc_now
 
-        return [Coming(time, name) for name, time in coming_firings()]
+        return [Coming(time, name) for name, time in coming_firings(ScheduleStore(), utc_now())]
 
     async def announce(self) -> None:
         """Watch the scheduler skills, and announce each change of their prompts, until cancelled.

@@ -366,11 +366,11 @@ def prompt_text(name: str) -> tuple[str, str] | None:
     return description_of(folder), manual_prompt(folder.name, body_of(folder))
 
 
-def coming_firings() -> list[tuple[str, datetime]]:
+def coming_firings(store: ScheduleStore, now: datetime) -> list[tuple[str, datetime]]:
     """Return the next firing of each schedule, the earliest first; schedules that cannot be read are left out."""
-    store, found = ScheduleStore(), list[tuple[str, datetime]]()
+    found: list[tuple[str, datetime]] = []
     with suppress(ScheduleError):
         for name in store.names():
             with suppress(ScheduleError):
-                found += [(name, time) for time in store.read(name).next(utc_now(), 1)]
+                found += [(name, time) for time in store.read(name).next(now, 1)]
     return sorted(found, key=lambda each: each[1])
