@@ -167,7 +167,8 @@ def _described(server: WatchedServer, now: datetime) -> str:
     minutes = max(0, int((now - began).total_seconds()) // 60)
     up = f"{minutes // 60}h {minutes % 60:02}m" if minutes >= 60 else f"{minutes}m"  # noqa: PLR2004 - an hour
     state = f"up {up}" if server.is_there else "has ended"
-    return f"skillserve {shown(about.get('version'))}, {skills} of {shown(about.get('folders'))}, {state}"
+    # The folders come last, because a narrow screen cuts them off.
+    return f"skillserve {shown(about.get('version'))}, {state}, {skills} of {shown(about.get('folders'))}"
 
 
 @contextmanager
