@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 def _add_commands(app: typer.Typer) -> None:
-    from server.capabilities.operation.commands import reload
+    from server.capabilities.operation.commands import reload, watch
     from server.cli.help_pages import CommandGroup
 
     app.command(rich_help_panel=CommandGroup.OPERATE)(reload)
+    app.command(rich_help_panel=CommandGroup.OPERATE)(watch)
 
 
 _TOOLS: Final = (SKILLS_STATUS, RELOAD_SKILLS)
