@@ -213,7 +213,7 @@ class Visit:
 
 
 class SkillPanel(NamedTuple):
-    """A section of the page of each skill: the template `panel.html` or another one in `templates` of the capability.
+    """A section of the page of each skill; `template` is `NAME/panel.html` for a file in `templates` of the capability.
 
     `show` returns the values for the template, None if there is nothing to show. It runs in a worker thread. What
     is for `operators` is shown to nobody else.

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from msgspec import structs
@@ -50,6 +52,8 @@ COMMON_VIEW: ViewName = frozenset()
 MAX_VIEWS = 64
 """Most views whose snapshots are kept while no client listens to them; a further request builds a snapshot again."""
 
+
+_Derived = TypeVar("_Derived")
 
 _LISTS = frozenset({"declared", "prompts", "resources", "skills", "templates", "tool_schemas"})
 # The cached properties of a snapshot that answer requests.
@@ -113,9 +117,30 @@ class View(Snapshot):
         for name in _LISTS & vars(before).keys():
             getattr(self, name)
 
-    def search(self, query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
-        """Return the offered skills that match best. It may take long, so run it in a worker thread."""
-        return self.kept.search.select(self.catalog.offered, query, policy)
+    def search(self, query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False) -> list[Match]:
+        """Return the offered skills that match best. It may take long, so run it in a worker thread.
+
+        `words_only` ranks without embeddings.
+        """
+        return self.kept.search.select(self.catalog.offered, query, policy, words_only=words_only)
+
+
+class PerView(Generic[_Derived]):
+    """What is derived once from each view, and forgotten together with it; worker threads may share it."""
+
+    def __init__(self, derive: Callable[[View], _Derived]) -> None:
+        """Derive nothing yet; what `derive` returns must not hold the view itself."""
+        self._derive = derive
+        self._lock = Lock()
+        self._derived: WeakKeyDictionary[View, _Derived] = WeakKeyDictionary()
+
+    def of(self, view: View) -> _Derived:
+        """Return what is derived from a view; others that ask meanwhile wait."""
+        with self._lock:
+            found = self._derived.get(view)
+            if found is None:
+                found = self._derived[view] = self._derive(view)
+            return found
 
 
 class _Kept:

@@ -61,6 +61,10 @@ class Snapshot:
         self._tools: dict[ListingLayout, dict[str, Any]] = {}
         self._directories: dict[str, Pager[FolderChild]] = {}
 
+    def apart(self) -> Snapshot:
+        """Return the same lists for other purposes than answers to clients, which are told of changes of theirs."""
+        return Snapshot(self.catalog, self.settings, self._used, allows=self.allows)
+
     @cached_property
     def first(self) -> tuple[Skill, ...]:
         """The skills that are offered to models first."""

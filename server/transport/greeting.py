@@ -6,10 +6,9 @@ that has been checked.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mcp.server.transport_security import TransportSecurityMiddleware
 from starlette.datastructures import Headers, MutableHeaders
@@ -20,7 +19,7 @@ from server.access import PROFILE_KEY
 from server.capabilities import CAPABILITIES
 from server.capability import PublicAddress
 from server.transport.bodies import record_refusal
-from server.transport.client_commands import TOKEN_HEADER, claude_command, header_option
+from server.transport.client_commands import TOKEN_HEADER, terminal_commands
 from server.transport.listening import checks_host, requires_login
 
 if TYPE_CHECKING:
@@ -128,16 +127,11 @@ def _lines(settings: Settings, address: PublicAddress) -> Iterator[str]:
             f"and send it as  {TOKEN_HEADER}",
             "",
         )
-    header = TOKEN_HEADER if needs_login else ""
-    variable = " --bearer-token-env-var SKILLS_TOKEN" if needs_login else ""
-    entry: dict[str, Any] = {"name": "skills", "type": "http", "url": address.endpoint}
-    if needs_login:
-        entry |= {"headers": dict([TOKEN_HEADER.split(": ")])}
-    yield from ("Connect a client:", f"  {claude_command(address.endpoint, header)}")
-    yield f"  code --add-mcp '{json.dumps(entry)}'"
-    yield f"  codex mcp add skills --url {address.endpoint}{variable}"
-    yield "    (and `required = true` below [mcp_servers.skills] in ~/.codex/config.toml: it waits a second otherwise)"
-    yield f"  gemini mcp add --transport http skills {address.endpoint}{header_option(header)}"
+    yield "Connect a client:"
+    for command in terminal_commands(address.endpoint, TOKEN_HEADER if needs_login else ""):
+        yield f"  {command.line}"
+        if command.note:
+            yield f"    ({command.note})"
     for each in CAPABILITIES:
         lines = () if each.hints is None else (*each.hints(settings, address),)
         yield from ("", *lines) if lines else ()

@@ -25,7 +25,7 @@ from server.hosting.host import Host
 from server.hosting.views import role_rule
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
-from server.transport.client_commands import USUAL_NAME, claude_command, connect_command
+from server.transport.client_commands import USUAL_NAME, claude_command, connect_command, login_header
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
 from skills_core.diagnostics import counted, one_line
@@ -252,8 +252,7 @@ def _served(library: Library) -> str:
 
 def _client_lines(url: str, settings: Settings) -> Iterator[str]:
     """Yield how to connect clients; where users give them a token, with its header."""
-    headers = (each.login_header(settings) for each in CAPABILITIES if each.login_header is not None)
-    header = next(filter(None, headers), "")
+    header = login_header(settings)
     entry: dict[str, object] = {"type": "http", "url": url}
     if header:
         name, _, value = header.partition(": ")

@@ -21,7 +21,7 @@ from skills_core.skills.gates import Exclusion
 if TYPE_CHECKING:
     from skills_core.audit.findings import Finding
     from skills_core.disk.sources import Source
-    from skills_core.skills.skill import SkillContent
+    from skills_core.skills.skill import SkillContent, SkillFile
 
 _SHOWN_REASON = 200
 # Characters of a suppression's reason that a diagnostic shows.
@@ -65,13 +65,11 @@ class AuditReview:
         """
         if content.instructions.fault is not None:
             return content
-        main = content.main.path if content.main is not None else None
-        skill = SkillUnderAudit.of(source.name_of(content.folder), _files(source, content), main)
-        findings = audit(replace(skill, siblings=siblings))
+        findings = audit(loaded_skill(source, content, content.files, siblings))
         counted = [each for each in findings if _counts(each)]
         if not counted:
             return content
-        reasons = {each: self._acceptance(source, content, each) for each in counted}
+        reasons = {each: self.acceptance(source, content, each) for each in counted}
         notes = capped(
             _diagnostic(source, content, each, reasons[each])
             for each in sorted(counted, key=lambda each: reasons[each] is not None)
@@ -81,7 +79,7 @@ class AuditReview:
         exclusion = Exclusion(Reason.AUDIT_FINDING, f"the audit found: {error}") if error and self.blocks else None
         return replace(content, notes=(*content.notes, *notes), exclusion=exclusion)
 
-    def _acceptance(self, source: Source, content: SkillContent, finding: Finding) -> str | None:
+    def acceptance(self, source: Source, content: SkillContent, finding: Finding) -> str | None:
         """Return the user's reason to accept a finding, None if there is none.
 
         The skills of a project choose their own names, so a name and a rule accept nothing there.
@@ -95,13 +93,22 @@ class AuditReview:
         return next((self.accepted[key] for key in keys if key in self.accepted), None)
 
 
+def loaded_skill(
+    source: Source, content: SkillContent, files: Mapping[str, SkillFile], siblings: frozenset[str] = frozenset()
+) -> SkillUnderAudit:
+    """Return a loaded skill for the rules, with some of its files; one that has changed since has a fault."""
+    main = content.main.path if content.main is not None else None
+    found = SkillUnderAudit.of(source.name_of(content.folder), _read(source, content, files), main)
+    return replace(found, siblings=siblings)
+
+
 def _counts(finding: Finding) -> bool:
     return finding.severity is Severity.ERROR or (finding.severity is Severity.WARNING and not finding.suppressed)
 
 
-def _files(source: Source, content: SkillContent) -> Iterator[AuditedFile]:
+def _read(source: Source, content: SkillContent, files: Mapping[str, SkillFile]) -> Iterator[AuditedFile]:
     with Reader() as reader:
-        for path, file in content.files.items():
+        for path, file in files.items():
             within = f"{content.folder}/{path}" if content.folder else path
             try:
                 raw, _ = reader.read(file.linked or Location(source.root, within))

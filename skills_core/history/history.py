@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeAlias
 
 from skills_core.diagnostics import printable
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
@@ -91,9 +91,9 @@ class SeenPart:
         """Tell whether the skill, as it is in a state, is not seen."""
         return not self._shows(self.name, state)
 
-    def revs(self, repository: Repository) -> Iterator[str]:
-        """Yield the commits that changed what is seen, the newest first."""
-        for rev in repository.revs(self.name or None):
+    def revs(self, repository: Repository, among: Iterable[str] | None = None) -> Iterator[str]:
+        """Yield the commits that changed what is seen, the newest first; `among` are those that changed the skill."""
+        for rev in repository.revs(self.name or None) if among is None else among:
             if self.sees is None or self._is_changed(repository, rev):
                 yield rev
 
@@ -156,6 +156,13 @@ def _skills(paths: Iterable[str]) -> Iterable[str]:
             yield path
 
 
+class KnownRevs(NamedTuple):
+    """The commits that changed a skill, newest first, as of the commit `head` of the source."""
+
+    head: str | None
+    revs: tuple[str, ...]
+
+
 logger = logging.getLogger(__name__)
 
 _REPOSITORY: Final = "repository.git"
@@ -194,6 +201,14 @@ class History:
         """The bare git repository, for other programs of git."""
         return self._folder / _REPOSITORY
 
+    def revs(self, name: str, known: KnownRevs | None = None) -> KnownRevs:
+        """Return the commits that changed a skill, whoever sees that; what is `known` from before is not read again."""
+        head = self._repository.head
+        if known is not None and (known.head is None or not self._repository.has(known.head)):
+            known = None
+        new = self._repository.revs(name or None, None if known is None else known.head)
+        return KnownRevs(head, tuple(dict.fromkeys([*new, *(known.revs if known is not None else ())])))
+
     def __enter__(self) -> Self:
         return self
 
@@ -205,14 +220,19 @@ class History:
         self._repository.close()
 
     def commits(
-        self, name: str | None = None, limit: int | None = None, sees: Sees | None = None
+        self,
+        name: str | None = None,
+        limit: int | None = None,
+        sees: Sees | None = None,
+        among: Iterable[str] | None = None,
     ) -> tuple[HistoryCommit, ...]:
         """Return the newest commits, newest first, or those that changed one skill.
 
         Here and below, `sees` accepts the versions of skills that the caller sees; without it they are all seen.
+        `among` is what `revs` has returned for the skill, where the caller knows it.
         """
         seen = SeenPart(name or "", self._repository.read, sees)
-        found = map(self._repository.describe, islice(seen.revs(self._repository), limit))
+        found = map(self._repository.describe, islice(seen.revs(self._repository, among), limit))
         return tuple(seen.commit(commit, self._repository) for commit in found)
 
     def names(self) -> frozenset[str]:
@@ -260,6 +280,17 @@ class History:
         before, now = seen.of(before, now), seen.of(now, before)
         before, now = ({path: entry for path, entry in state.items() if shows(path)} for state in (before, now))
         return unified_diff(before, now, read)
+
+    def change_of(
+        self, name: str, rev: str, shows: Callable[[str], bool] = lambda _: True, sees: Sees | None = None
+    ) -> str:
+        """Return what a commit changed in a skill; `rev` is a whole id, the rest is as for `diff`."""
+        parent = self._repository.parent_of(rev)
+        seen = SeenPart(name, self._repository.read, sees)
+        before, after = self._repository.state(parent, name), self._repository.state(rev, name)
+        before, after = seen.of(before, after), seen.of(after, before)
+        before, after = ({path: entry for path, entry in state.items() if shows(path)} for state in (before, after))
+        return unified_diff(before, after, self._repository.read)
 
     def complete(self) -> None:
         """Complete the change that a crash interrupted, as every other change of the history does first."""

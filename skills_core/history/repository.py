@@ -346,14 +346,20 @@ class Repository:
         commit = self._commit(rev)
         return parse_commit(rev, commit.message, commit.commit_time, commit.commit_timezone)
 
-    def revs(self, unit: str | None = None) -> Iterator[str]:
-        """Yield the commits from the newest, or only those that changed a unit."""
+    def revs(self, unit: str | None = None, since: str | None = None) -> Iterator[str]:
+        """Yield the commits from the newest, or only those that changed a unit; from `since` on they are left out."""
         rev = self.head
-        while rev is not None:
+        after = None if unit is None else self._key(rev, unit)
+        while rev is not None and rev != since:
             parent = self.parent_of(rev)
-            if unit is None or self._key(rev, unit) != self._key(parent, unit):
+            before = None if unit is None else self._key(parent, unit)
+            if unit is None or after != before:
                 yield rev
-            rev = parent
+            rev, after = parent, before
+
+    def has(self, rev: str) -> bool:
+        """Tell whether there is a commit with this id; of what was forgotten nothing is left."""
+        return ObjectID(rev.encode()) in self._objects
 
     def find(self, rev: str) -> str:
         """Return the commit whose id begins with `rev`."""

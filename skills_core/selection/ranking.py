@@ -239,16 +239,19 @@ class SkillSearch:
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
 
-    def select(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
+    def select(
+        self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
+    ) -> list[Match]:
         """Return those of `skills` that match best, best first; ties are ordered by name, then by path.
 
         The index is updated to `skills` first, at the cost of the differences from the previous call. A query without
-        words selects nothing or, with included tags, all skills with such a tag and a score of 0.
+        words selects nothing or, with included tags, all skills with such a tag and a score of 0. `words_only` leaves
+        the reranker out.
         """
         words = query_words(query)
         if policy.top_k <= 0 or not (words or policy.include_tags):
             return []
-        reranking = self._reranked(skills, query, policy) if words else None
+        reranking = self._reranked(skills, query, policy) if words and not words_only else None
         if reranking is None:
             return self._rank(skills, query, policy).matches()
         deep = replace(policy, top_k=max(policy.top_k, FUSION_DEPTH), min_score=0.0)

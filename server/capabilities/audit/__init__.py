@@ -11,6 +11,9 @@ from server.capability import Capability, StatusSection
 if TYPE_CHECKING:
     import typer
 
+    from server.capability import PageParts
+    from server.hosting.host import Host
+
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.audit.commands import audit
@@ -23,10 +26,17 @@ def _status_lines(audit: Mapping[str, Any]) -> Iterable[str]:
     return (f"audit accepts {each['finding']}: {each['reason']}" for each in audit["accepted"])
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.audit.page import page_of
+
+    return page_of(host)
+
+
 CAPABILITY: Final = Capability(
     name="audit",
     sections=(SECTION,),
     commands=_add_commands,
     review=review_of,
     status=StatusSection(audit_object, _status_lines),
+    page=_page,
 )

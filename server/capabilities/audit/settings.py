@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta, Struct
@@ -49,12 +51,14 @@ def review_of(settings: Settings) -> Review | None:
     audit = settings.section(AuditSettings)
     if audit.mode is AuditMode.OFF:
         return None
-    from types import MappingProxyType
-
     from skills_core.audit.review import AuditReview
 
-    accepted = {each.finding: each.reason for each in audit.accept}
-    return AuditReview(audit.mode is AuditMode.BLOCK, MappingProxyType(accepted))
+    return AuditReview(audit.mode is AuditMode.BLOCK, accepted_findings(settings))
+
+
+def accepted_findings(settings: Settings) -> Mapping[str, str]:
+    """Return the user's reasons to accept findings, by what the settings name."""
+    return MappingProxyType({each.finding: each.reason for each in settings.section(AuditSettings).accept})
 
 
 def audit_object(settings: Settings) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from server.capability import Capability, PublicAddress
+from server.capability import Capability, PageParts, PublicAddress
 
 if TYPE_CHECKING:
     import typer
 
     from server.config.settings.model import Settings
+    from server.hosting.host import Host
 
 
 def _add_commands(app: typer.Typer) -> None:
@@ -28,4 +29,10 @@ def _hints(settings: Settings, address: PublicAddress) -> Iterable[str]:
     return ("Or let skillserve do so, for every client that it finds, or for one that you name:", f"  {command}")
 
 
-CAPABILITY: Final = Capability(name="connect", commands=_add_commands, hints=_hints)
+def _page(host: Host) -> PageParts:
+    from server.capabilities.connect.page import page_of
+
+    return page_of(host)
+
+
+CAPABILITY: Final = Capability(name="connect", commands=_add_commands, hints=_hints, page=_page)

@@ -11,7 +11,7 @@ from server.capability import Capability, ToolModule
 if TYPE_CHECKING:
     import typer
 
-    from server.capability import ServerPart
+    from server.capability import PageParts, ServerPart
     from server.hosting.host import Host
     from skills_core.disk.sources import Source
 
@@ -36,6 +36,12 @@ def _part(host: Host) -> ServerPart:
     return host.service(EditRecording)
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.history.page import page_of
+
+    return page_of(host)
+
+
 CAPABILITY: Final = Capability(
     name="history",
     sections=(SECTION,),
@@ -50,4 +56,5 @@ CAPABILITY: Final = Capability(
     ),
     before_loading=_before_loading,
     part=_part,
+    page=_page,
 )

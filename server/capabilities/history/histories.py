@@ -16,6 +16,7 @@ from server.config.bootstrap import user_settings
 from server.config.machine import Machine, current_places, state_home
 from server.config.sources import sources_of
 from skills_core.diagnostics import printable
+from skills_core.disk.folders import EVALS
 from skills_core.disk.sources import Scope, SkillKind, Source, real_path
 from skills_core.errors import HistoryError, SkillsError, did_you_mean, similar_to
 from skills_core.format.instructions import kind_of_file, parse_instructions, parse_single_file, strictness_for
@@ -134,7 +135,7 @@ class Histories:
         """
         skills = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
         active = [skill for skill in skills if skill.state is State.ACTIVE]
-        located = [self._located(skill) for skill in active or skills]
+        located = [self.located(skill) for skill in active or skills]
         kept = list(dict.fromkeys(each for each in located if each is not None))
         if not skills and removed:
             kept = list(self._removed(name, catalog))
@@ -154,11 +155,11 @@ class Histories:
 
     def names_in(self, root: Path, catalog: Catalog) -> frozenset[str]:
         """Return the names that the skills of a catalog have in the history of the source at `root`."""
-        located = (self._located(skill) for skill in catalog.skills)
+        located = (self.located(skill) for skill in catalog.skills)
         return frozenset(each.name for each in located if each is not None and each.root == root)
 
-    def _located(self, skill: Skill) -> RecordedSkill | None:
-        """Return a skill in the history of its source, or of a folder around it that has one."""
+    def located(self, skill: Skill) -> RecordedSkill | None:
+        """Return a skill in the history of its source, or of a folder around it that has one; None if neither has."""
         root, place = skill.source.root, skill.content.place
         if self.covers(skill.source) or has_history(root, state_home()):
             return RecordedSkill(root, place, skill.source)
@@ -291,6 +292,15 @@ def recorded_change(
             history = stack.enter_context(histories.open(root))
             stack.enter_context(history.changing(names if len(names) <= _MANY else [""], cause, message, trace_id))
         yield
+
+
+def is_shown(unit: str, path: str, *, evals: bool) -> bool:
+    """Tell whether what differs in a file of a skill is shown; those of evals may hold the expected answers.
+
+    `unit` is the skill's path in the history. Skills in its folder may have evals of their own.
+    """
+    inside = path[len(unit) :].lstrip("/")
+    return evals or EVALS not in inside.casefold().split("/")
 
 
 def versions_seen(root: Path, source: Source, shows: Callable[[Skill], bool], visible: Container[str]) -> Sees:

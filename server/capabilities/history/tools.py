@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio.to_thread
 
-from server.capabilities.history.histories import Histories, versions_seen
+from server.capabilities.history.histories import Histories, is_shown, versions_seen
 from server.capabilities.history.settings import ROLLBACK_SKILL, SKILL_HISTORY
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
 from server.requests import Use, note_skill, note_use
 from server.wire.params import InvalidRequestError, string
-from skills_core.disk.folders import EVALS
 
 if TYPE_CHECKING:
     from server.capabilities.history.histories import RecordedSkill
@@ -112,7 +111,7 @@ class _HistoryHandlers:
             _note_read(found, call.view.catalog)
             commits = [commit.to_json() for commit in history.commits(found.name, limit, sees)]
             wanted = call.arguments.get("diff") is True
-            shows = partial(_is_shown, found.name, evals=shows_evals)
+            shows = partial(is_shown, found.name, evals=shows_evals)
             text = history.diff(found.name, _rev(call), shows, sees) if wanted else None
             return {"commits": commits, "diff": text if text is None else _shortened(text)}
 
@@ -161,12 +160,6 @@ def _note_read(found: RecordedSkill, catalog: Catalog) -> None:
 def _rev(call: ToolCall) -> str | None:
     rev = call.arguments.get("rev")
     return rev if isinstance(rev, str) else None
-
-
-def _is_shown(unit: str, path: str, *, evals: bool) -> bool:
-    """Tell whether a model may see what differs in a file: the files of evals may hold the expected answers."""
-    inside = path[len(unit) :].lstrip("/")
-    return evals or inside.partition("/")[0].lower() != EVALS
 
 
 def _shortened(text: str) -> str:

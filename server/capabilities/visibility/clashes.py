@@ -16,6 +16,7 @@ from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
+    from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
     from skills_core.selection.policy import Match
     from skills_core.skills.skill import Skill
@@ -143,14 +144,24 @@ def similar_descriptions(
     asked = listed[: _MAX_COMPARISONS // max(1, len(listed))]
     found: dict[tuple[int, int], tuple[Skill, Match, float]] = {}
     for skill in asked:
-        matches = search.select(listed, text_of(skill), _RIVALS)
-        own = next((match.score for match in matches if match.skill is skill), 0.0)
-        for match in matches:
-            if match.skill is not skill and own:
-                found[id(skill), id(match.skill)] = (skill, match, match.score / own)
+        for match, share in _rivals(skill, search.select(listed, text_of(skill), _RIVALS)):
+            found[id(skill), id(match.skill)] = (skill, match, share)
     pairs = [_pair(found, key) for key in found if found[key][2] >= _THRESHOLD and _is_closer(found, key)]
     pairs.sort(key=lambda pair: (-pair.share, -pair.back, pair.skill.key, pair.rival.key))
     return SimilarDescriptions(tuple(pairs), len(asked), len(listed) - len(asked))
+
+
+def rivals_of(skill: Skill, view: View) -> tuple[tuple[Skill, float], ...]:
+    """Return the skills of a view that a search for the description of an offered one finds too, with their shares."""
+    matches = view.search(skill.description, _RIVALS, words_only=True)
+    return tuple((match.skill, share) for match, share in _rivals(skill, matches) if share >= _THRESHOLD)
+
+
+def _rivals(skill: Skill, matches: Sequence[Match]) -> Iterator[tuple[Match, float]]:
+    """Yield the matches that are other skills, each with its share of the score of the skill itself."""
+    own = next((match.score for match in matches if match.skill is skill), 0.0)
+    if own:
+        yield from ((match, match.score / own) for match in matches if match.skill is not skill)
 
 
 def _is_closer(found: dict[tuple[int, int], tuple[Skill, Match, float]], key: tuple[int, int]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -236,15 +236,12 @@ class ServedSkills:
 
 def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
     """Return what `client` shows of a snapshot: the texts as sent to it, after the client's cuts."""
-    texts = visible_texts(snapshot, client)
-    catalog = snapshot.catalog
-    view = _View(texts, client, catalog)
+    shows = ClientSight(snapshot, client)
+    texts, catalog = shows.texts, snapshot.catalog
     others = (skill for skill in catalog.active if not skill.model_invocable)
     offered = listing_order(catalog, snapshot.first)
-    shown = tuple(view.served(skill) for skill in (*offered, *others))
-    layout = layout_for(client, snapshot.settings)
-    more = layout.catalog + layout.instructions if layout.place is CatalogPlace.EVERYWHERE else 0
-    return ServedSkills(shown, layout.catalog + more, texts)
+    shown = tuple(shows.served(skill) for skill in (*offered, *others))
+    return ServedSkills(shown, shows.budget, texts)
 
 
 class ShownEntry(NamedTuple):
@@ -285,13 +282,13 @@ def _beginning_of(line: str, beginnings: Container[str]) -> str | None:
 class _Seen:
     """The skills that the seen parts of all texts show: the best state of each entry, and the names outside of them."""
 
-    def __init__(self, texts: VisibleTexts, beginnings: Container[str], part: Callable[[VisibleText], str]) -> None:
+    def __init__(self, parts: Sequence[tuple[str, str]], beginnings: Container[str]) -> None:
+        """Read the seen beginning of each text; `parts` are texts with what is seen of them."""
         self._entries: dict[str, ShownEntry] = {}
         self.names: set[str] = set()
-        for text in texts.all:
-            seen = part(text)
-            self.names |= names_in(text.text, seen)
-            for beginning, entry in shown_entries(text.text, len(seen), beginnings).items():
+        for text, seen in parts:
+            self.names |= names_in(text, seen)
+            for beginning, entry in shown_entries(text, len(seen), beginnings).items():
                 if self._entries.get(beginning, _NO_ENTRY).state not in DESCRIBING:
                     self._entries[beginning] = entry
 
@@ -302,20 +299,46 @@ class _Seen:
         return self._entries.get(entry_beginning(skill), _NO_ENTRY)
 
 
-class _View:
-    """What one client shows of each skill."""
+class SeenTexts:
+    """The texts of one snapshot as models see them, each read once, as many clients show the same."""
 
-    def __init__(self, texts: VisibleTexts, client: ClientProfile, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog) -> None:
+        """Read nothing yet; `catalog` has the skills that the texts are about."""
+        self._beginnings = frozenset(map(entry_beginning, catalog.offered))
+        self._known: dict[tuple[tuple[str, str], ...], _Seen] = {}
+
+    def seen(self, texts: VisibleTexts, part: Callable[[VisibleText], str]) -> _Seen:
+        """Return what is seen of texts; `part` returns the seen part of one."""
+        parts = tuple((text.text, part(text)) for text in texts.all)
+        if parts not in self._known:
+            self._known[parts] = _Seen(parts, self._beginnings)
+        return self._known[parts]
+
+
+class ClientSight:
+    """What one client shows of each skill of a snapshot; the clients of one snapshot may share `seen`.
+
+    `budget` is the number of characters of the texts that may have entries.
+    """
+
+    def __init__(self, snapshot: Snapshot, client: ClientProfile, seen: SeenTexts | None = None) -> None:
+        """Read the texts that are sent to the client."""
+        self.client = client
+        self.texts = texts = visible_texts(snapshot, client)
+        layout = layout_for(client, snapshot.settings)
+        more = layout.catalog + layout.instructions if layout.place is CatalogPlace.EVERYWHERE else 0
+        self.budget = layout.catalog + more
         self._search = texts.search
         self._enum = texts.enum
         self._checks_enum = holds(client.checks_enum)
         self._prompt = client.prompts.value if client.prompts else None
-        beginnings = frozenset(map(entry_beginning, catalog.offered))
-        self._sent = _Seen(texts, beginnings, attrgetter("text"))
-        self._loaded = _Seen(texts, beginnings, attrgetter("loaded"))
-        self._at_once = _Seen(texts, beginnings, attrgetter("at_once"))
+        seen = seen or SeenTexts(snapshot.catalog)
+        self._sent = seen.seen(texts, attrgetter("text"))
+        self._loaded = seen.seen(texts, attrgetter("loaded"))
+        self._at_once = seen.seen(texts, attrgetter("at_once"))
 
     def served(self, skill: Skill) -> ServedSkill:
+        """Return what the client shows of an active skill."""
         obstacles = (*self._from_models(skill), *self._from_users(skill))
         prompt = self._prompt if skill.user_invocable else False
         in_enum = skill.key in self._enum

@@ -6,7 +6,7 @@ would find with `find_skills`.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,12 +14,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
+from server.hosting.views import PerView
 from server.html.paging import page_number
 from skills_core.selection.policy import SelectionPolicy
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from server.hosting.views import View, ViewName
+    from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
@@ -30,7 +31,6 @@ MAX_WORDS: Final = 200
 """Characters of a search that are used."""
 
 _SIMILAR: Final = SelectionPolicy(top_k=20)
-_KEPT_VIEWS: Final = 16
 _DIGITS: Final = 10
 _MARK: Final = "~"
 # Behind the key of a skill that is not served, whose key another skill may have as well.
@@ -126,8 +126,8 @@ class _Prepared:
     faulty: frozenset[int]
 
     @classmethod
-    def of(cls, catalog: Catalog) -> _Prepared:
-        skills = catalog.skills
+    def of(cls, view: View) -> _Prepared:
+        catalog, skills = view.catalog, view.catalog.skills
         faulty = frozenset(number for number, skill in enumerate(skills) if skill.diagnostics)
         return cls(catalog, [*map(_searched_text, skills)], Counter(skill.state for skill in skills), faulty)
 
@@ -153,11 +153,11 @@ class CatalogSearch:
 
     def __init__(self) -> None:
         """Prepare nothing yet."""
-        self._prepared: OrderedDict[ViewName, _Prepared] = OrderedDict()
+        self._prepared = PerView(_Prepared.of)
 
     def find(self, view: View, choice: CatalogChoice) -> FoundSkills:
         """Return what was asked for. It may take long, so run it in a worker thread."""
-        prepared = self._of(view)
+        prepared = self._prepared.of(view)
         chosen = prepared.chosen(choice)
         similar: list[Skill] = []
         if not chosen and choice.words and not choice.faulty and choice.state in {None, State.ACTIVE}:
@@ -172,15 +172,6 @@ class CatalogSearch:
             faulty=len(prepared.faulty),
             similar=bool(similar),
         )
-
-    def _of(self, view: View) -> _Prepared:
-        known = self._prepared.get(view.name)
-        if known is None or known.catalog is not view.catalog:
-            self._prepared[view.name] = known = _Prepared.of(view.catalog)
-            if len(self._prepared) > _KEPT_VIEWS:
-                self._prepared.popitem(last=False)
-        self._prepared.move_to_end(view.name)
-        return known
 
 
 def _searched_text(skill: Skill) -> str:

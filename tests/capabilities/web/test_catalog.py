@@ -133,7 +133,7 @@ async def test_texts_of_strangers_are_text_in_every_field(skills: Path, make_ski
     )
     async with serving(skills) as served:
         found = [await page(served, "/?q=" + "%3Cscript%3E"), await page(served), await page(served, "/page/skill/bad")]
-        links = re.findall(r'href="(/page/skill/bad\?file=[^"]*)"', found[2].text)
+        links = set(re.findall(r'href="(/page/skill/bad\?file=[^"]*)"', found[2].text))
         found += [await page(served, link.replace("&amp;", "&")) for link in links]
     assert len(links) == 3
     for answer in found:

@@ -94,6 +94,11 @@ def test_a_reranker_cannot_add_skills_that_it_did_not_receive(
     assert all(match.skill in skills for match in found)
 
 
+def test_a_ranking_by_words_only_leaves_the_reranker_out(skills: tuple[Skill, ...]) -> None:
+    search = SkillSearch(by_name("travel", "pdf-forms"))
+    assert search.select(skills, "forms", TEN, words_only=True) == SkillSearch().select(skills, "forms", TEN)
+
+
 def test_a_query_without_words_is_not_reranked(skills: tuple[Skill, ...]) -> None:
     def never(_: str, __: Sequence[Skill]) -> Iterable[Skill]:
         raise AssertionError
