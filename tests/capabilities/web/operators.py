@@ -31,7 +31,9 @@ def let_in(monkeypatch: pytest.MonkeyPatch, *, may_change: bool = False) -> None
 
 async def act(served: Served, action: str, **fields: str) -> httpx2.Response:
     """Send the form of an action."""
-    return await served.client.post(served.at(f"/page/do/{action}"), data={"form_token": TOKEN, **fields})
+    fields = {"form_token": TOKEN, **fields}
+    own = {"Sec-Fetch-Site": "same-origin"}
+    return await served.client.post(served.at(f"/page/do/{action}"), data=fields, headers=own)
 
 
 def is_safe(text: str) -> bool:
