@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI, check_operation
-from server.capability import Capability, ExtraResource, ToolModule
+from server.capability import Capability, ExtraResource, PageParts, PageTab, ToolModule
 
 if TYPE_CHECKING:
     import typer
@@ -55,8 +55,15 @@ def _part(host: Host) -> ServerPart:
     return host.service(Operation)
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.operation.page import LiveTab
+
+    return PageParts(tabs=(PageTab("live", "Live", "live.html", LiveTab(host).show),))
+
+
 CAPABILITY: Final = Capability(
     name="operation",
+    page=_page,
     sections=(SECTION,),
     commands=_add_commands,
     checks=check_operation,
