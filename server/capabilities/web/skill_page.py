@@ -53,10 +53,31 @@ def skill_values(skill: Skill, visit: Visit, panels: Iterable[SkillPanel]) -> Ma
         "facts": list(_facts(skill, visit)),
         "body": _rendered(skill, skill.body, ""),
         "files": list(_files(skill, visit)),
-        "diagnostics": [(each, ADVICE.get(each.code)) for each in skill.diagnostics],
+        "findings": [*_findings(skill, visit)],
         "panels": [shown for panel in panels if (shown := _shown(panel, skill, visit)) is not None],
         "tokens": _tokens(skill),
     }
+
+
+class Finding(NamedTuple):
+    """A diagnostic as a visitor sees it: the place is a path on the server's disk for operators alone."""
+
+    severity: str
+    message: str
+    place: str
+    advice: str | None
+
+
+def _findings(skill: Skill, visit: Visit) -> Iterable[Finding]:
+    for each in skill.diagnostics:
+        place = f"{each.path or ''}{f', line {each.line}' if each.line else ''}"
+        texts = (each.message, place) if visit.is_operator else (_below(skill, each.message), _below(skill, place))
+        yield Finding(each.severity.value, *texts, ADVICE.get(each.code))
+
+
+def _below(skill: Skill, text: str) -> str:
+    """Return a text with paths below the root of the skill's source, instead of from the root of the disk."""
+    return text.replace(f"{skill.source.root}/", "").replace(str(skill.source.root), ".")
 
 
 def _shown(panel: SkillPanel, skill: Skill, visit: Visit) -> ShownPanel | None:
