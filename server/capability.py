@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -106,6 +107,13 @@ class StatusSection(NamedTuple):
     lines: Callable[[Mapping[str, Any]], Iterable[str]]
 
 
+class Coming(NamedTuple):
+    """Something that a server will do by itself, at a time with its time zone."""
+
+    time: datetime
+    what: str
+
+
 class ServerPart:
     """What a capability does for a running server. By default, each method does nothing."""
 
@@ -128,6 +136,10 @@ class ServerPart:
 
     def close(self) -> None:
         """Prepare for the end of the server: requests and background work are cancelled next."""
+
+    def coming(self) -> Sequence[Coming]:
+        """Return what the server will do by itself next, for operators; this may read the disk."""
+        return ()
 
     @property
     def running(self) -> int:

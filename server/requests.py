@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from server.access import LOCAL, Principal
 from skills_core.diagnostics import one_line
 
@@ -30,6 +32,8 @@ LOGIN_METHOD = "login"
 """The method of a record of a refused login."""
 LIMIT_METHOD = "limit"
 """The method of a record of a request that a limit refused, before it was read; `target` is the path."""
+OPENING_METHODS = frozenset({"initialize", "server/discover"})
+"""The methods that open a conversation."""
 OTHER_METHOD = "(other)"
 """The method of a record of a request whose method does not exist: its name is a text of the client."""
 SESSION_METHOD = "session"
@@ -119,8 +123,7 @@ NO_CLIENT: Final = Client()
 _MAX_ADDRESS: Final = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRecord:
+class RequestRecord(Struct, frozen=True, kw_only=True):
     """One request and its outcome; the empty string stands for what does not apply.
 
     `target` names what was asked for: the URI of a resource, the name of a prompt, the skill's name or a file's URI in
@@ -202,18 +205,28 @@ class Tracer(Protocol):
 
 
 class Records:
-    """Passes each record to all sinks. Without sinks and a `tracer`, requests are not recorded at all."""
+    """Passes each record to all sinks.
+
+    Without sinks and a `tracer`, only the `observer` gets records: of requests that used a skill or opened a
+    conversation, and of those that were not allowed, without what takes time to find out.
+    """
 
     def __init__(self) -> None:
         self._sinks: tuple[Sink, ...] = ()
         self.tracer: Tracer | None = None
+        self.observer: Sink | None = None
         # Unique among the replicas of a server too, at less cost than a random number for each request.
         self._prefix = os.urandom(6).hex()
         self._numbers = itertools.count(1)
 
     @property
     def wanted(self) -> bool:
-        """Whether there is a sink or a tracer."""
+        """Whether there is a sink, a tracer or an observer."""
+        return bool(self._sinks) or self.tracer is not None or self.observer is not None
+
+    @property
+    def wanted_whole(self) -> bool:
+        """Whether all requests are recorded, with all fields."""
         return bool(self._sinks) or self.tracer is not None
 
     def add(self, sink: Sink) -> None:
@@ -238,15 +251,14 @@ class Records:
         """Pass a record to the sinks; one that fails is logged, and does not affect the request nor the others."""
         if (emitted := _EMITTED.get()) is not None:
             emitted.any = True
-        for sink in self._sinks:
+        for sink in self._sinks if self.observer is None else (*self._sinks, self.observer):
             try:
                 sink(record)
             except Exception:
                 logger.exception("a record of a request was lost")
 
 
-@dataclass(slots=True)
-class Notes:
+class Notes(Struct):
     """The notes on one request. `error` is what a handler turned into a result; `decision` precedes it.
 
     `target` names what a request is about where its parameters do not tell by themselves. `address` is the network

@@ -185,8 +185,10 @@ def shortened(text: str, length: int) -> str:
 
 def one_line(text: str) -> str:
     """Return `text` for a log or a terminal, with line ends, escape sequences and direction marks escaped."""
-    text = printable(text)
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    # Lone surrogates are not printable.
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in printable(text))
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

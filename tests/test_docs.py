@@ -43,7 +43,7 @@ PAGES = (
         )
     ),
 )
-NEEDS_A_SERVER = re.compile(r"skillserve (reload|verify|fetch|doctor https)\b")
+NEEDS_A_SERVER = re.compile(r"skillserve (reload|watch|verify|fetch|doctor https)\b")
 NEEDS_AN_AGENT = re.compile(
     r"(?!.*--dry-run).*(my-agent|\$AGENT_COMMAND|--agent (claude|codex)|--(propose|grade|write-queries|apply|open)\b)"
 )

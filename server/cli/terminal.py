@@ -148,7 +148,7 @@ class PollingKeyboard:
         line = b""
         while not line.endswith(b"\n"):
             await anyio.wait_readable(self._descriptor)
-            chunk = _read_chunk(self._descriptor)
+            chunk = read_keys(self._descriptor)
             if not chunk:
                 if _has_hung_up(self._descriptor):
                     # Wait for SIGHUP, which interrupts the run; an end of input would count as an answer.
@@ -182,7 +182,7 @@ class ThreadKeyboard:
         return await asyncio.shield(self._next)
 
     def _read(self, line: asyncio.Future[bytes]) -> None:
-        chunk = _read_chunk(self._descriptor)
+        chunk = read_keys(self._descriptor)
         with suppress(RuntimeError):  # the loop is closed
             line.get_loop().call_soon_threadsafe(line.set_result, chunk)
 
@@ -201,8 +201,11 @@ def _has_hung_up(descriptor: int) -> bool:
     return any(events & select.POLLHUP for _, events in poll.poll(0))
 
 
-def _read_chunk(descriptor: int) -> bytes:
-    """Read without Python's buffers, whose locks could block the exit of the process."""
+def read_keys(descriptor: int) -> bytes:
+    """Return what was typed at a terminal, empty at its end.
+
+    It is read without Python's buffers, whose locks could block the exit of the process.
+    """
     try:
         # On Windows, a file object reads the console as UTF-8; reading the descriptor directly does not.
         with open(descriptor, "rb", buffering=0, closefd=False) as file:

@@ -23,7 +23,7 @@ from skills_core.skills.skill import Skill, State
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
-    from skills_core.live.library import Change
+    from skills_core.live.library import Change, Library
     from skills_core.skills.skill import SkillFile
 
 logger = logging.getLogger(__name__)
@@ -55,12 +55,17 @@ _COLLISIONS = frozenset({Reason.SHADOWED, Reason.DUPLICATE_NAME})
 # One line names all skills of a name.
 
 
-class _Line(NamedTuple):
+class SkillLine(NamedTuple):
     """A line about a skill."""
 
     skill: Skill
     text: str
     level: int = logging.INFO
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether something is wrong with the skill."""
+        return self.level >= logging.WARNING
 
 
 def log_catalog(catalog: Catalog) -> None:
@@ -91,7 +96,7 @@ def log_change(change: Change) -> None:
     known = frozenset(_collisions(change.before.named(changed)))
     _warn([message for message in _collisions(change.after.named(changed)) if message not in known])
     # What is wrong comes first, so that it is not cut.
-    lines = sorted(_lines_of(change), key=lambda line: -line.level)
+    lines = sorted(lines_of(change), key=lambda line: -line.level)
     _log_lines(command_for(change.after, "status"), lines)
 
 
@@ -120,6 +125,13 @@ def notices_of(catalog: Catalog) -> Iterator[tuple[str, str]]:
         yield "warnings", f"{warnings:,}"
     if others or warnings:
         yield "see", command_for(catalog, "status")
+
+
+def served_from(library: Library) -> str:
+    """Return the folders that a library serves, as text."""
+    sources = library.catalog.sources
+    present = [str(found.source.root) for found in sources if not found.source.optional or found.exists]
+    return ", ".join(present) or "the default directories, none of which exists yet"
 
 
 def nothing_found(catalog: Catalog) -> list[str]:
@@ -151,7 +163,7 @@ def _shown(source: Source) -> str:
     return one_line(f"~{place.removeprefix(home)}" if home != "/" and place.startswith(f"{home}{os.sep}") else place)
 
 
-def _log_lines(more: str, lines: Sequence[_Line]) -> None:
+def _log_lines(more: str, lines: Sequence[SkillLine]) -> None:
     for number, (skill, text, level) in enumerate(lines):
         extra = with_fields if number < _MAX_LINES else for_programs
         logger.log(level, "%s", text, extra=extra(**_fields(skill)))
@@ -181,7 +193,7 @@ def _log_untrusted(catalog: Catalog) -> None:
             logger.info(message, skills, root, extra=for_people())
 
 
-def _lines_of(change: Change) -> Iterator[_Line]:
+def lines_of(change: Change) -> Iterator[SkillLine]:
     """Yield the lines about a change; a skill that is gone and there again elsewhere has moved."""
     gone: dict[str | None, list[Skill]] = {}
     for skill in change.removed:
@@ -193,33 +205,33 @@ def _lines_of(change: Change) -> Iterator[_Line]:
         else:
             yield from _lines_of_new(skill)
     for skill in (skill for skills in gone.values() for skill in skills):
-        yield _Line(skill, f"{_key(skill)} removed")
+        yield SkillLine(skill, f"{_key(skill)} removed")
     for before, after in (*moves, *change.updated):
         yield from _lines_of_pair(before, after)
 
 
-def _lines_of_new(skill: Skill) -> Iterator[_Line]:
+def _lines_of_new(skill: Skill) -> Iterator[SkillLine]:
     if skill.state is not State.ACTIVE:
         yield _trouble(skill)
         return
-    yield _Line(skill, f"{_key(skill)} added")
+    yield SkillLine(skill, f"{_key(skill)} added")
     yield from _new_warnings((), skill)
 
 
-def _lines_of_pair(before: Skill, after: Skill) -> Iterator[_Line]:
+def _lines_of_pair(before: Skill, after: Skill) -> Iterator[SkillLine]:
     # The name of a file that is broken may be any text.
     if before.name != after.name and State.INVALID not in {before.state, after.state}:
-        yield _Line(after, f"{_key(before)} renamed to {_key(after)}")
+        yield SkillLine(after, f"{_key(before)} renamed to {_key(after)}")
     elif before.identity != after.identity:
-        yield _Line(after, f"{_key(after)} moved to {one_line(after.source.shown(after.content.place))}")
+        yield SkillLine(after, f"{_key(after)} moved to {one_line(after.source.shown(after.content.place))}")
     if after.state is not State.ACTIVE:
         yield _trouble(after)
         return
     if before.state is not State.ACTIVE:
         again = "works again" if before.state is State.INVALID else "is served now"
-        yield _Line(after, f"{_key(after)} {again}")
+        yield SkillLine(after, f"{_key(after)} {again}")
     elif before.identity == after.identity and (causes := [*_causes(before, after)]):
-        yield _Line(after, f"{_key(after)} changed: {one_line(', '.join(causes))}")
+        yield SkillLine(after, f"{_key(after)} changed: {one_line(', '.join(causes))}")
     yield from _new_warnings(before.diagnostics, after)
 
 
@@ -253,24 +265,24 @@ def _cut(names: Sequence[str], kind: str) -> Iterator[str]:
         yield f"{len(names) - _MAX_CAUSES} more {kind}"
 
 
-def _new_warnings(known: Iterable[Diagnostic], skill: Skill) -> Iterator[_Line]:
+def _new_warnings(known: Iterable[Diagnostic], skill: Skill) -> Iterator[SkillLine]:
     old = {(each.code, each.message) for each in known}
     found = (each for each in skill.diagnostics if each.severity is Severity.WARNING and each.code not in _COLLISIONS)
     for each in [each for each in found if (each.code, each.message) not in old][:_MAX_WARNINGS]:
         line = f", line {each.line}" if each.line else ""
-        yield _Line(skill, f"{_key(skill)}{line}: {shortened(each.message, _MAX_MESSAGE)}", logging.WARNING)
+        yield SkillLine(skill, f"{_key(skill)}{line}: {shortened(each.message, _MAX_MESSAGE)}", logging.WARNING)
 
 
-def _trouble(skill: Skill) -> _Line:
+def _trouble(skill: Skill) -> SkillLine:
     """Return the line that says why a skill is not active."""
     if skill.state is not State.INVALID:
         state = "shadowed" if skill.state is State.SHADOWED else "not served"
-        return _Line(skill, f"{_key(skill)} is {state}: {shortened(skill.detail, _MAX_MESSAGE)}")
+        return SkillLine(skill, f"{_key(skill)} is {state}: {shortened(skill.detail, _MAX_MESSAGE)}")
     fault = next((each for each in skill.diagnostics if each.code is skill.reason), None)
     line = f", line {fault.line}" if fault is not None and fault.line else ""
     message = shortened(fault.message if fault is not None else skill.detail, _MAX_MESSAGE)
     folder = shortened(skill.source.name_of(skill.content.place), _MAX_NAME)
-    return _Line(skill, f"{folder} is broken{line}: {message}", logging.WARNING)
+    return SkillLine(skill, f"{folder} is broken{line}: {message}", logging.WARNING)
 
 
 def _key(skill: Skill) -> str:

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from server.capabilities import CAPABILITIES
 from server.hosting.activation_texts import ActivationTexts, Quiet
+from server.hosting.activity import Activity
 from server.hosting.catalog_log import ReloadFigures, log_change
 from server.hosting.searches import SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
@@ -95,6 +96,9 @@ class Host:
         self._unread: dict[Path, frozenset[str]] = {}
         self._owed = anyio.Event()
         self._listeners: list[Callable[[Change], None]] = []
+        self.activity = Activity()
+        self.records.observer = self.activity.record
+        self.on_change(self.activity.add_change)
         self._note_unread()
 
     def service(self, kind: Callable[[Host], ServiceT]) -> ServiceT:

@@ -6,7 +6,7 @@ One middleware does all of it, because each one costs every request 1 % of its t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +21,11 @@ from server.clients.known import client_of, name_sent_with
 from server.clients.layout import layout_for
 from server.conversation.errors import RunEndedError
 from server.listing.extensions import extensions_of, with_declared
+from server.listing.tools import FIND
 from server.requests import (
+    NO_CLIENT,
     NOTES,
+    OPENING_METHODS,
     OTHER_METHOD,
     Client,
     Notes,
@@ -30,6 +33,7 @@ from server.requests import (
     RequestDecision,
     RequestReason,
     RequestRecord,
+    Use,
     address_of,
     note_error,
 )
@@ -60,7 +64,7 @@ class Boundary:
     def __init__(self, host: Host, state: SealedState, is_method: Callable[[str], bool]) -> None:
         """Add the instructions of `host`; `state` seals and opens what a client keeps for the server.
 
-        Requests are recorded while the host's records have sinks; `is_method` tells whether the server has a method.
+        Requests are recorded as far as the host's records want them; `is_method` tells whether the server has a method.
         """
         self._host = host
         self._state = state
@@ -91,14 +95,10 @@ class Boundary:
             result = await call_next(message)
             if is_input_required(result):
                 return await self._state.seal(message, result)
-            return _with_instructions(self._host, message, result) if message.method in _OPENING else result
+            return _with_instructions(self._host, message, result) if message.method in OPENING_METHODS else result
         except Exception as error:  # noqa: BLE001 - translated, and logged if it is unexpected
             note_error(error)
             raise protocol_error(error, ctx.method) from None
-
-
-_OPENING = frozenset({"initialize", "server/discover"})
-"""The methods that open a conversation."""
 
 
 def _with_instructions(host: Host, ctx: ServerRequestContext[Any, Any], result: HandlerResult) -> HandlerResult:
@@ -142,6 +142,12 @@ _REASONS: Final[dict[type[Exception], RequestReason]] = {
     FileUnavailableError: RequestReason.UNAVAILABLE,
 }
 
+_ALLOWED: Final = RequestDecision.ALLOWED
+_ACTIVATED: Final = Use.ACTIVATED
+_CANCELLED: Final = (RequestDecision.FAILED, str(RequestReason.CANCELLED))
+_PLAINLY_ALLOWED: Final = (RequestDecision.ALLOWED, str(RequestReason.NONE))
+# Members of an enum are looked up slowly.
+
 _INVALID: Final = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 
 _TARGETS: Final = ("uri", "name")
@@ -167,7 +173,7 @@ async def _recorded(
         notes.trace_id = span.trace_id
     token = NOTES.set(notes)
     begin = perf_counter()
-    decision, reason = RequestDecision.FAILED, str(RequestReason.CANCELLED)
+    decision, reason = _CANCELLED
     try:
         result = await answer(ctx)
         decision, reason = _decision_on_result(notes, result)
@@ -183,10 +189,38 @@ async def _recorded(
     finally:
         seconds = perf_counter() - begin
         NOTES.reset(token)
-        record = _record_of(ctx, method, notes, decision, reason, seconds)
-        if span is not None:
-            span.end(record)
-        records.emit(record)
+        if records.wanted_whole:
+            record = _record_of(ctx, method, notes, decision, reason, seconds)
+            if span is not None:
+                span.end(record)
+            records.emit(record)
+        elif notes.use is not None or decision is not _ALLOWED or method in OPENING_METHODS or notes.tool == FIND:
+            records.emit(_brief_record_of(ctx, method, notes, decision, reason, seconds))
+
+
+def _brief_record_of(
+    ctx: ServerRequestContext[Any, Any],
+    method: str,
+    notes: Notes,
+    decision: RequestDecision,
+    reason: str,
+    seconds: float,
+) -> RequestRecord:
+    """Return the record of a request for people who watch: the skill of an activation says what it was about."""
+    return RequestRecord(
+        method=method,
+        request_id=notes.request_id,
+        principal=notes.principal,
+        client=_sender(ctx),
+        target="" if notes.use is _ACTIVATED else _target_of(ctx, notes),
+        tool=notes.tool,
+        skill=notes.skill,
+        use=notes.use,
+        found=notes.found,
+        decision=decision,
+        reason=reason,
+        seconds=seconds,
+    )
 
 
 def _record_of(
@@ -235,11 +269,13 @@ def _decision_on_result(notes: Notes, result: HandlerResult) -> tuple[RequestDec
         return noted
     if notes.error is not None:
         return _decision_on_error(notes.error)
+    if isinstance(result, dict) and "resultType" not in result and not result.get("isError"):
+        return _PLAINLY_ALLOWED
     if is_input_required(result):
         return RequestDecision.ALLOWED, RequestReason.INPUT_REQUIRED
     if isinstance(result, dict) and result.get("isError"):
         return RequestDecision.FAILED, RequestReason.TOOL_FAILED
-    return RequestDecision.ALLOWED, RequestReason.NONE
+    return _PLAINLY_ALLOWED
 
 
 def _decision_on_error(error: Exception) -> tuple[RequestDecision, str]:
@@ -260,8 +296,13 @@ def _decision_on_error(error: Exception) -> tuple[RequestDecision, str]:
 
 
 def _sender(ctx: ServerRequestContext[Any, Any]) -> Client:
-    name, version = (one_line(each[:_MAX_NAME]) for each in name_sent_with(ctx) or ("", ""))
-    return Client(name, version)
+    sent = name_sent_with(ctx)
+    return NO_CLIENT if sent is None else _client(sent[0][:_MAX_NAME], sent[1][:_MAX_NAME])
+
+
+@lru_cache(256)
+def _client(name: str, version: str) -> Client:
+    return Client(one_line(name), one_line(version))
 
 
 def _target_of(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
@@ -274,11 +315,15 @@ def _target_of(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
             keys = (_PATH,)
     if not isinstance(names, dict):
         return ""
-    found = (notes.target, *(_sent_names(names.get(key)) for key in keys))
-    return one_line(next(filter(None, found), "")[:_MAX_TARGET])[:_MAX_TARGET]
+    found = notes.target
+    for key in keys:
+        found = found or _sent_names(names.get(key))
+    return one_line(found[:_MAX_TARGET])[:_MAX_TARGET] if found else ""
 
 
 def _sent_names(value: object) -> str:
     """Return a name that a client sent, or several of them as one text; empty if there is none."""
+    if isinstance(value, str):
+        return value
     names = value[:_MAX_NAMES] if isinstance(value, list) else [value]
     return ", ".join(name[:_MAX_TARGET] for name in names if isinstance(name, str))

@@ -20,7 +20,7 @@ from server import __version__
 from server.capabilities import CAPABILITIES
 from server.config.machine import own_command
 from server.config.settings.server import LogFormat
-from server.hosting.catalog_log import command_for, notices_of
+from server.hosting.catalog_log import command_for, notices_of, served_from
 from server.hosting.host import Host
 from server.hosting.views import role_rule
 from server.logs.text_logs import prepare_logs
@@ -225,7 +225,7 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
     url = origin + settings.http.path
     if settings.logging.format is LogFormat.JSON:
         # It is there at every level, as the text is.
-        about = one_line(f"skillserve {__version__} serves {_roots(library)} ({states})")
+        about = one_line(f"skillserve {__version__} serves {served_from(library)} ({states})")
         started = logger.makeRecord(logger.name, logging.INFO, __file__, 0, "%s at %s", (about, url), None)
         logger.handle(started)
         return
@@ -247,7 +247,7 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
 
 def _served(library: Library) -> str:
     skills = counted(len(library.catalog.active), "skill")
-    return f"{skills} of {one_line(_roots(library))}"
+    return f"{skills} of {one_line(served_from(library))}"
 
 
 def _client_lines(url: str, settings: Settings) -> Iterator[str]:
@@ -262,9 +262,3 @@ def _client_lines(url: str, settings: Settings) -> Iterator[str]:
     yield f"  by hand         {json.dumps({'mcpServers': {USUAL_NAME: entry}})}"
     if header:
         yield f"  login           instead of $TOKEN, a token that `{own_command()} token add NAME` prints"
-
-
-def _roots(library: Library) -> str:
-    sources = library.catalog.sources
-    present = [str(found.source.root) for found in sources if not found.source.optional or found.exists]
-    return ", ".join(present) or "the default directories, none of which exists yet"

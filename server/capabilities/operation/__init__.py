@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI, check_operation
-from server.capability import Capability, ExtraResource, ToolModule
+from server.capability import Capability, ExtraResource, PageParts, PageTab, ToolModule
 
 if TYPE_CHECKING:
     import typer
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 def _add_commands(app: typer.Typer) -> None:
-    from server.capabilities.operation.commands import reload
+    from server.capabilities.operation.commands import reload, watch
     from server.cli.help_pages import CommandGroup
 
     app.command(rich_help_panel=CommandGroup.OPERATE)(reload)
+    app.command(rich_help_panel=CommandGroup.OPERATE)(watch)
 
 
 _TOOLS: Final = (SKILLS_STATUS, RELOAD_SKILLS)
@@ -54,8 +55,15 @@ def _part(host: Host) -> ServerPart:
     return host.service(Operation)
 
 
+def _page(host: Host) -> PageParts:
+    from server.capabilities.operation.page import LiveTab
+
+    return PageParts(tabs=(PageTab("live", "Live", "live.html", LiveTab(host).show),))
+
+
 CAPABILITY: Final = Capability(
     name="operation",
+    page=_page,
     sections=(SECTION,),
     commands=_add_commands,
     checks=check_operation,

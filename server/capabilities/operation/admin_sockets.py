@@ -1,4 +1,4 @@
-"""The Unix socket of the admin endpoint, named after the server's port.
+"""The Unix socket of the admin endpoint, named after the server's port, or over stdio after its process.
 
 It lies in a folder that only the server's user can enter, so a connection needs no further authentication. Windows has
 no such socket.
@@ -20,6 +20,9 @@ from skills_core.errors import SkillsError
 logger = logging.getLogger(__name__)
 
 
+_SUFFIX = ".sock"
+_STDIO = "stdio-"
+
 _PATIENCE_SECONDS = 2.0
 # A server whose connection queue is full does not answer, but it is running.
 
@@ -29,12 +32,13 @@ class _UnusableError(SkillsError):
 
 
 @contextmanager
-def admin_socket(folders: Iterable[Path], port: int) -> Iterator[socket.socket | None]:
+def admin_socket(folders: Iterable[Path], name: int | str) -> Iterator[socket.socket | None]:
     """Listen in the first usable folder of `folders`, and remove the socket at the end.
 
-    Yields None on Windows, and after a warning if no socket can be created.
+    `name` is the port of the server, or what `stdio_name` returns. Yields None on Windows, and after a warning if no
+    socket can be created.
     """
-    opened = None if sys.platform == "win32" else _open_first(folders, port)
+    opened = None if sys.platform == "win32" else _open_first(folders, name)
     if opened is None:
         yield None
         return
@@ -55,21 +59,44 @@ def sockets_of(folders: Iterable[Path], port: int) -> list[Path]:
     return [_path(folder, port) for folder in folders if _is_private(folder)]
 
 
-def _path(folder: Path, port: int) -> Path:
-    return folder / f"{port}.sock"
+def stdio_name() -> str:
+    """Return the name of the socket of this process, which serves over stdio."""
+    return f"{_STDIO}{os.getpid()}"
 
 
-def _open_first(folders: Iterable[Path], port: int) -> tuple[socket.socket, Path] | None:
+def open_sockets(folders: Iterable[Path]) -> list[Path]:
+    """Return the sockets of all servers that run; remove those of servers over stdio that were killed."""
+    found: list[Path] = []
+    for folder in filter(_is_private, folders):
+        for path in sorted(folder.glob(f"*{_SUFFIX}")):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
+                probe.settimeout(_PATIENCE_SECONDS)
+                try:
+                    probe.connect(str(path))
+                except ConnectionRefusedError:
+                    # Nobody takes the name of such a server again, whose process had it.
+                    if path.name.startswith(_STDIO):
+                        path.unlink()
+                else:
+                    found.append(path)
+    return found
+
+
+def _path(folder: Path, name: int | str) -> Path:
+    return folder / f"{name}{_SUFFIX}"
+
+
+def _open_first(folders: Iterable[Path], name: int | str) -> tuple[socket.socket, Path] | None:
     faults: list[str] = []
     for folder in folders:
-        path = _path(folder, port)
+        path = _path(folder, name)
         try:
             return _open(path), path
         except _UnusableError as error:
             faults.append(str(error))
         except OSError as error:
             faults.append(f"{path}: {(error.strerror or str(error)).lower()}")
-    logger.warning("no admin socket, so skillserve reload cannot reach this server: %s", "; ".join(faults))
+    logger.warning("no admin socket, so skillserve reload and watch cannot reach it: %s", "; ".join(faults))
     return None
 
 

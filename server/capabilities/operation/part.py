@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
 
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.runs.offered import offers_runs
@@ -36,6 +40,7 @@ class Operation(HttpPart):
         """Prepare to operate the server of `host`."""
         self._host = host
         self._socket: socket.socket | None = None
+        self._is_stdio = False
         self.local: list[Route] = []
         """The routes on the admin socket."""
 
@@ -47,6 +52,7 @@ class Operation(HttpPart):
                 from server.capabilities.operation.spans import RequestTracer
 
                 self._host.records.tracer = RequestTracer()
+            self._is_stdio = port is None
             if port is None:
                 yield
                 return
@@ -66,12 +72,43 @@ class Operation(HttpPart):
         self.local = [*open_routes(self._host, added), *operation.open()]
         return [*operation.guarded(login), *guarded_routes(self._host, context.security, login)]
 
+    async def announce(self) -> None:
+        """Over stdio, open the admin socket once the client has its first answers, until cancelled."""
+        if self._is_stdio and sys.platform != "win32":
+            await self._serve_when_asked()
+
+    async def _serve_when_asked(self) -> None:
+        """Listen on the admin socket, and import what serves it at its first connection: most servers have none."""
+        from server.capabilities.operation.admin_sockets import admin_socket, stdio_name
+
+        opened = admin_socket(runtime_folders(), stdio_name())
+        listener = await anyio.to_thread.run_sync(opened.__enter__)
+        try:
+            if listener is not None:
+                await anyio.wait_readable(listener)
+                routes, serve = await anyio.to_thread.run_sync(_import_routes)
+                await serve(self._host, listener, routes(self._host))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(opened.__exit__, None, None, None)
+
+    def close(self) -> None:
+        """End the streams of events, which would hold up the end of the server."""
+        self._host.activity.end()
+
     async def run(self) -> None:
         """Serve the routes on the admin socket, if there is one, until cancelled."""
         if self._socket is not None:
             from server.transport.http import serve_locally
 
             await serve_locally(self._host, self._socket, self.local)
+
+
+def _import_routes() -> tuple[Callable[[Host], list[Route]], Callable[..., Awaitable[None]]]:
+    from server.capabilities.operation.routes import open_routes
+    from server.transport.http import serve_locally
+
+    return open_routes, serve_locally
 
 
 def _login_of(host: Host) -> Login | None:

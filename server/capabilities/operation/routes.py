@@ -1,7 +1,7 @@
 """The routes for operators.
 
-`/health` and `/ready` are for probes, `/metrics` is for Prometheus. `POST /admin/reload` and `GET /admin/status` are
-served on the admin socket and, to those who prove a role, over HTTP.
+`/health` and `/ready` are for probes, `/metrics` is for Prometheus. `POST /admin/reload`, `GET /admin/status` and
+`GET /admin/events` are served on the admin socket and, to those who prove a role, over HTTP.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from starlette.routing import Route
 from server import __version__
 from server.access import ADMIN_ROLE, LOCAL, METRICS_ROLE, Principal, PrincipalKind
 from server.capabilities.login.settings import LoginSettings
+from server.capabilities.operation.events import events_response
 from server.capabilities.operation.settings import (
+    EVENTS_PATH,
     HEALTH_PATH,
     METRICS_PATH,
     READY_PATH,
@@ -197,9 +199,13 @@ def _admin_routes(host: Host, guard: Callable[[Endpoint], Endpoint]) -> list[Rou
             return _error_response(str(error), 400)
         return JSONResponse(await read_status(host.everything, host.settings, choice), headers=_NO_STORE)
 
+    async def events(request: Request) -> Response:
+        return events_response(host, request)
+
     return [
         Route(RELOAD_PATH, guard(reload), methods=["POST"]),
         Route(STATUS_PATH, guard(status), methods=["GET"]),
+        Route(EVENTS_PATH, guard(events), methods=["GET"]),
     ]
 
 

@@ -25,6 +25,16 @@ READY_PATH: Final = "/ready"
 METRICS_PATH: Final = "/metrics"
 RELOAD_PATH: Final = "/admin/reload"
 STATUS_PATH: Final = "/admin/status"
+EVENTS_PATH: Final = "/admin/events"
+
+REFUSALS: Final = {
+    401: "the server does not accept this token; SKILLSERVE_ADMIN_TOKEN must be the same here and for the server",
+    404: "the server has no admin endpoint over HTTP, or a proxy denies it; set SKILLSERVE_ADMIN_TOKEN where the server"
+    " runs, or ask it there",
+    421: "the server does not accept this host name; allow it where the server runs, with --allowed-host",
+    500: "the reload failed and the skills are unchanged; the server's log says why",
+}
+"""What people are told if a server refuses a request to its admin routes, by the status of its answer."""
 
 _HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
 # A value that fits into a header and is too long to guess.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcp.server.transport_security import TransportSecurityMiddleware
+from msgspec import structs
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -151,7 +151,7 @@ class Publishing(HttpPart):
             reason=RequestReason.LIMIT,
         )
         if skill is not None:
-            record = replace(
+            record = structs.replace(
                 record,
                 method=DOWNLOAD_METHOD,
                 skill=skill.settings_key,

@@ -16,6 +16,7 @@ from server.capabilities.runs.offered import offers_tool, offers_workflows
 from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, RunSettings
 from server.capabilities.runs.supervisor import RunsUnavailableError, RunSupervisor
 from server.config.files import ConfigurationError
+from server.hosting.activity import ActivityKind
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, UNKNOWN_EFFECTS, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, has_active, has_offered
@@ -189,6 +190,8 @@ class _RunHandlers:
             from skills_core.runs.executor import RunRequest
 
             self._host.usage.add(skill.settings_key)
+            # The event of the call itself comes at its end, which may be minutes later.
+            self._host.activity.add(ActivityKind.RUN, f"{skill.settings_key} begins to run", skill=skill.settings_key)
             participants = self._participants(exchange, call, skill.key)
             outcome = await service.run_skill(RunRequest(skill, values, message), participants)
             improvements = await service.improvements([outcome.run_id])

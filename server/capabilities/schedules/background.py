@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
@@ -12,6 +13,7 @@ from skills_core.installation import extra_advice
 if TYPE_CHECKING:
     from server.capability import FollowUp, ImprovementsAfter
     from server.config.settings.model import Settings
+    from server.hosting.activity import Activity
     from server.hosting.host import Host
     from skills_core.live.library import Library
     from skills_core.runs.durable.engine import Engine
@@ -24,8 +26,11 @@ logger = logging.getLogger(__name__)
 class ScheduledRuns:
     """The scheduled runs of one process. The modules that need the extra `run` are imported when it begins."""
 
-    def __init__(self, library: Library, settings: Settings, *, reloads: bool = False) -> None:
-        """Open nothing yet; `reloads` reads the skills again at each firing."""
+    def __init__(
+        self, library: Library, settings: Settings, *, reloads: bool = False, activity: Activity | None = None
+    ) -> None:
+        """Open nothing yet; `reloads` reads the skills again at each firing, and `activity` gets events of firings."""
+        self._activity = activity
         self._reloads = reloads
         self._library = library
         self._settings = settings
@@ -40,12 +45,13 @@ class ScheduledRuns:
 
     async def run(self, engine: Engine, improvements: ImprovementsAfter) -> None:
         """Keep time until cancelled; `improvements` returns the changes of skills that runs led to."""
-        from server.capabilities.schedules.keeper import TimeKeeper
+        from server.capabilities.schedules.keeper import TimeKeeper, tell_nobody
         from server.capabilities.schedules.store import ScheduleStore
 
         store = ScheduleStore()
         logger.info("keeping time for %d schedules in %s", len(store.names()), store.root)
-        await TimeKeeper(store, engine, self._settings, improvements=improvements).run()
+        tell = tell_nobody if self._activity is None else partial(self._activity.add, "schedule")
+        await TimeKeeper(store, engine, self._settings, improvements=improvements, tell=tell).run()
 
 
 def scheduled_jobs(library: Library, settings: Settings, follow_up: FollowUp) -> Mapping[str, Job]:
@@ -62,4 +68,4 @@ def scheduled_runs(host: Host) -> ScheduledRuns | None:
     if not can_schedule():
         logger.warning("schedules are off: they require the extra `run`; %s", extra_advice("run"))
         return None
-    return ScheduledRuns(host.library, host.settings)
+    return ScheduledRuns(host.library, host.settings, activity=host.activity)

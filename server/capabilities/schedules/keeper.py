@@ -95,6 +95,11 @@ class _RunHere:
     """Since when no process performs the run, on the clock that is never set."""
 
 
+def tell_nobody(text: str, **about: object) -> None:
+    """Tell nobody: nobody watches the process."""
+    del text, about
+
+
 @dataclass(slots=True)
 class TimeKeeper:
     """Fires the schedules of `store` by `engine`.
@@ -109,6 +114,8 @@ class TimeKeeper:
     clock: Callable[[], datetime] = utc_now
     improvements: ImprovementsAfter = improvements_of_none
     elapsed: Callable[[], float] = time.monotonic
+    tell: Callable[..., None] = tell_nobody
+    """Takes a line about a schedule for people who watch the server, with the fields of its event."""
     _known: dict[str, _Known] = field(default_factory=dict)
     _runs: defaultdict[str, _RunHere] = field(default_factory=lambda: defaultdict(_RunHere))
     _prepared: set[str | None] = field(default_factory=set)
@@ -269,6 +276,7 @@ class TimeKeeper:
         after = await self._spend(name, end)
         why = f": {entry.message}" if entry.message else ""
         logger.info("schedule %s: run %s %s%s", name, entry.id, entry.status, one_line(why))
+        self.tell(f"{name} {entry.status}{why}", target=name, is_trouble=entry.problem is not None)
         if notice := next((run.notice for run in after.runs if run.id == entry.id), ""):
             logger.warning("schedule %s: %s", name, one_line(notice))
         return after
@@ -280,6 +288,7 @@ class TimeKeeper:
             await self._give_up_foreign(name, firing, error)
         else:
             logger.info("schedule %s: run %s for %s", name, firing.id, firing.fired_at.isoformat())
+            self.tell(f"{name} begins to run", target=name)
 
     async def _is_given_up(self, run_id: str) -> bool:
         """Tell whether no process performs a run, and none has continued it for as long as one may.

@@ -1,4 +1,4 @@
-"""The prompts `sched-NAME` in `prompts/list`, and the news that they changed, whichever process changed them.
+"""The prompts `sched-NAME` in `prompts/list`, the news that any process changed them, and what fires next.
 
 The first answers over stdio come before the SDK is loaded, so it is imported where the news is sent.
 """
@@ -6,6 +6,7 @@ The first answers over stdio come before the SDK is loaded, so it is imported wh
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.capabilities.schedules.settings import PREFIX, ScheduleSettings, can_schedule
-from server.capability import PromptSource
+from server.capability import Coming, PromptSource
 from server.hosting.views import COMMON_VIEW
 from skills_core.diagnostics import one_line
 from skills_core.live.watch_options import WatchMode
@@ -64,6 +65,14 @@ class SchedulePrompts(PromptSource):
         if self._first is None:
             self._first = self._last
         return self._last
+
+    def coming(self) -> Sequence[Coming]:
+        """Return the next firing of each schedule, if this server keeps time."""
+        if not (self._host.settings.section(ScheduleSettings).enabled and can_schedule()):
+            return ()
+        from server.capabilities.schedules.store import ScheduleStore, coming_firings, utc_now
+
+        return [Coming(time, name) for name, time in coming_firings(ScheduleStore(), utc_now())]
 
     async def announce(self) -> None:
         """Watch the scheduler skills, and announce each change of their prompts, until cancelled.

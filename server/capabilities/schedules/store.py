@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -366,3 +366,13 @@ def prompt_text(name: str) -> tuple[str, str] | None:
     except UnknownScheduleError:
         return None
     return description_of(folder), manual_prompt(folder.name, body_of(folder))
+
+
+def coming_firings(store: ScheduleStore, now: datetime) -> list[tuple[str, datetime]]:
+    """Return the next firing of each schedule, the earliest first; schedules that cannot be read are left out."""
+    found: list[tuple[str, datetime]] = []
+    with suppress(ScheduleError):
+        for name in store.names():
+            with suppress(ScheduleError):
+                found += [(name, time) for time in store.read(name).next(now, 1)]
+    return sorted(found, key=lambda each: each[1])

@@ -6,8 +6,9 @@ read misses nothing, and needs no queue: however much has changed since it read 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Container, Iterator
 from contextlib import contextmanager
+from sys import maxsize
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -20,8 +21,14 @@ if TYPE_CHECKING:
 MAX_PAGES: Final = 1000
 """Most pages that are told of changes at a time."""
 
+ALL_KINDS: Final = "all"
+"""Stands for activity of every kind."""
+
 _HEARTBEAT_SECONDS: Final = 20.0
 # Proxies close a connection without traffic, often after 60 seconds.
+
+_PACE_SECONDS: Final = 1.0
+# A busy server has hundreds of events a second, and a page asks for all that it shows after each.
 
 _CHANGE: Final = b"event: change\ndata: {}\n\n"
 _HEARTBEAT: Final = b": waiting\n\n"
@@ -29,9 +36,9 @@ _BEGIN: Final = b"retry: 1000\n\n" + _HEARTBEAT
 
 
 class _OpenPage:
-    """One open page: `news` is set when there is something to tell it."""
+    """One open page: `news` is set when there is something to tell it; without a view it hears of all activity."""
 
-    def __init__(self, view: ViewName) -> None:
+    def __init__(self, view: ViewName | None) -> None:
         self.view = view
         self.news = anyio.Event()
 
@@ -75,8 +82,18 @@ class OpenPages:
                 if not self._is_closing:
                     yield _CHANGE if has_news else _HEARTBEAT
 
+    async def stream_of_activity(self, kinds: Container[str]) -> AsyncIterator[bytes]:
+        """Yield the stream of events for a page of an operator, which shows activity of some kinds."""
+        with self._opened(None), self._host.activity.subscribed(after=maxsize) as subscription:
+            yield _BEGIN
+            while (news := await subscription.next(_HEARTBEAT_SECONDS)) is not None and not self._is_closing:
+                is_told = any(ALL_KINDS in kinds or event.kind in kinds for event in news.events)
+                yield _CHANGE if is_told else _HEARTBEAT
+                if is_told:
+                    await anyio.sleep(_PACE_SECONDS)
+
     @contextmanager
-    def _opened(self, view: ViewName) -> Iterator[_OpenPage]:
+    def _opened(self, view: ViewName | None) -> Iterator[_OpenPage]:
         page = _OpenPage(view)
         self._pages.add(page)
         try:
@@ -85,7 +102,7 @@ class OpenPages:
             self._pages.discard(page)
 
     def _tell(self, change: Change) -> None:
-        views = {page.view for page in self._pages}
+        views = {page.view for page in self._pages if page.view is not None}
         changed = {view for view in views if self._host.change_in(view, change)}
         for page in self._pages:
             if page.view in changed:

@@ -282,10 +282,12 @@ class WebPage(HttpPart):
         return self._page("message.html", visitor, title="Done", message=said, back=back)
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
-        del request
         if self.pages.are_full:
             return Response(status_code=503, headers={"Retry-After": "5"})
-        return _SessionStream(self.pages.stream(visitor.view), visitor)
+        kinds = frozenset(filter(None, request.query_params.get("of", "").split(" ")))
+        is_of_activity = kinds and visitor.is_operator
+        stream = self.pages.stream_of_activity(kinds) if is_of_activity else self.pages.stream(visitor.view)
+        return _SessionStream(stream, visitor)
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]

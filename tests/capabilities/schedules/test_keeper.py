@@ -16,7 +16,7 @@ from server.capabilities.schedules.actions import listed
 from server.capabilities.schedules.allowances import ScheduleError
 from server.capabilities.schedules.binding import paused, resumed
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.store import BINDING_FILE, ScheduleStore
+from server.capabilities.schedules.store import BINDING_FILE, ScheduleStore, coming_firings
 from skills_core.runs.durable.engine import Engine
 from skills_core.runs.journal import Journal
 from skills_core.schedules.when import Cron, Every, MissedPolicy, Once, OverlapPolicy, ScheduleState
@@ -61,6 +61,23 @@ async def test_each_firing_runs_once_and_its_trigger_says_why(keep: Keep, make: 
     assert job.triggers == [f"schedule: {name} at {(START + timedelta(hours=h)).isoformat()}" for h in (1, 2, 3)]
     assert [run.status for run in runs] == ["completed"] * 3
     assert [run.fired_at.hour for run in runs] == [10, 11, 12]
+
+
+async def test_people_who_watch_are_told_of_runs_and_of_the_next_firing(keep: Keep, make: Make, clock: Clock) -> None:
+    name, told = make(), list[tuple[str, bool]]()
+    broken = make(short="broken")
+    async with keep(job := Job(problem="time", message="It took too long.", status="failed")) as keeper:
+        (keeper.store.folder(broken) / BINDING_FILE).write_text("{")
+        keeper.tell = lambda text, target, is_trouble=False: told.append((f"{target}: {text}", is_trouble))
+        assert coming_firings(keeper.store, clock()) == [(name, START + timedelta(hours=1))]
+        await keeper.tick()
+        clock.forward(hours=1)
+        with anyio.fail_after(60):
+            while len(told) < 2:
+                await keeper.tick()
+                await anyio.sleep(0.01)
+    assert len(job.triggers) == 1
+    assert told == [(f"{name}: {name} begins to run", False), (f"{name}: {name} failed: It took too long.", True)]
 
 
 async def test_libraries_of_models_are_loaded_before_the_first_firing(

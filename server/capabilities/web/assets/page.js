@@ -77,13 +77,15 @@
 
   const live = byId("live");
   if (!live || !document.querySelector("[data-live]")) return;
+  // The kinds of activity that a part of the page shows; others follow the skills alone.
+  const kinds = document.querySelector("[data-live]").dataset.live;
   let events = null;
   const say = (words, kind) => { live.textContent = words; live.className = `live ${kind}`; };
   const renew = () => show(location.pathname + location.search).catch(() => {});
   const listen = () => {
     let missed = events !== null;
     events?.close();
-    events = new EventSource("/page/events");
+    events = new EventSource(kinds ? `/page/events?of=${encodeURIComponent(kinds)}` : "/page/events");
     events.addEventListener("open", () => {
       say("Live", "on");
       // Whatever has changed while nobody listened.
