@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 import typer
 
-from server.capabilities.operation.admin_requests import ask_by_socket, post
 from server.capabilities.operation.settings import REFUSALS, RELOAD_PATH, AdminSettings
+from server.cli.admin_requests import ask_by_socket, post
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.machine import current_places, runtime_folders
@@ -156,9 +156,9 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def _targets(port: int | None, url: str | None, settings: Settings) -> list[Target]:
     """Return the servers to watch: the named one, or all of this user on this machine."""
-    from server.capabilities.operation.admin_sockets import sockets_of
     from server.capabilities.operation.settings import EVENTS_PATH
     from server.capabilities.operation.watching import Target, found_servers, target_of_socket
+    from server.transport.admin_sockets import sockets_of
 
     if url is not None:
         reached = _over_http(url, settings, EVENTS_PATH)

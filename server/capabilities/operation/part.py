@@ -56,7 +56,7 @@ class Operation(HttpPart):
             if port is None:
                 yield
                 return
-            from server.capabilities.operation.admin_sockets import admin_socket
+            from server.transport.admin_sockets import admin_socket
 
             with admin_socket(runtime_folders(), port) as self._socket:
                 yield
@@ -79,7 +79,7 @@ class Operation(HttpPart):
 
     async def _serve_when_asked(self) -> None:
         """Listen on the admin socket, and import what serves it at its first connection: most servers have none."""
-        from server.capabilities.operation.admin_sockets import admin_socket, stdio_name
+        from server.transport.admin_sockets import admin_socket, stdio_name
 
         opened = admin_socket(runtime_folders(), stdio_name())
         listener = await anyio.to_thread.run_sync(opened.__enter__)

@@ -19,11 +19,11 @@ import anyio
 import anyio.to_thread
 import httpx2
 
-from server.capabilities.operation.admin_sockets import open_sockets
 from server.capabilities.operation.events import BEAT_SECONDS
 from server.capabilities.operation.settings import EVENTS_PATH, REFUSALS
 from server.config.machine import runtime_folders
 from server.limits.pacing import Backoff
+from server.transport.admin_sockets import open_sockets
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.texts import with_hidden_shown

@@ -8,8 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from server.capabilities.operation.admin_requests import ask_by_socket
 from server.capabilities.web.settings import LINK_PATH
+from server.cli.admin_requests import ask_by_socket
 from server.cli.console import EXIT_NO, fail, print_text
 from server.config.machine import current_places
 from server.config.settings.layers import load_settings

@@ -22,10 +22,10 @@ from anyio import create_unix_listener
 from anyio.abc import SocketAttribute, SocketStream
 from msgspec.structs import asdict
 
-from server.capabilities.operation.admin_sockets import admin_socket, sockets_of
 from server.capabilities.operation.settings import AdminSettings
 from server.config.files import ConfigurationError
 from server.config.settings.layers import load_settings
+from server.transport.admin_sockets import admin_socket, sockets_of
 from tests.conftest import MakeSkill
 from tests.server.cli.test_status import status
 from tests.server.sessions import REPOSITORY, http_server, open_session, server_command, server_environment

@@ -14,10 +14,10 @@ import pytest
 
 from server.access import ADMIN_ROLE, LOCAL, PrincipalKind
 from server.capabilities.login.static_tokens import TokenFile
-from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.routes import open_routes
 from server.config.machine import tokens_file
 from server.requests import ADMIN_METHOD, LOGIN_METHOD, RequestDecision
+from server.transport.admin_sockets import admin_socket
 from server.transport.http import serve_locally
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, bearer, serving

@@ -19,12 +19,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.access import LOCAL
 from server.capabilities.login.static_tokens import TokenFile
-from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.metrics import MAX_NAMES, OTHER, Metrics, ServerFigures
 from server.capabilities.operation.part import Operation
 from server.config.machine import tokens_file
 from server.hosting.catalog_log import ReloadFigures
 from server.requests import RequestDecision, RequestRecord, Use
+from server.transport.admin_sockets import admin_socket
 from server.transport.http import serve_locally
 from tests.conftest import MakeSkill
 from tests.server.serving import METRICS_ROLE, Served, bearer, serving, until

@@ -28,7 +28,7 @@ def ask_by_socket(port: int, path: str, otherwise: str) -> HttpAnswer:
 
     If no such server of this user has a socket, the process exits with a message that says what to do `otherwise`.
     """
-    from server.capabilities.operation.admin_sockets import sockets_of
+    from server.transport.admin_sockets import sockets_of
     from server.wire.address import Address
     from server.wire.http_client import HttpCallError
 
