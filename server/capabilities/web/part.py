@@ -21,7 +21,7 @@ from server.capabilities.web.events import OpenPages
 from server.capabilities.web.forms import FormError, own_address, read_form
 from server.capabilities.web.login_pages import LoginPages
 from server.capabilities.web.settings import LINK_PATH
-from server.capabilities.web.skill_page import shown_file, skill_values, visible_files
+from server.capabilities.web.skill_page import below_source, shown_file, skill_values, visible_files
 from server.capabilities.web.visitors import Stranger, Visitors
 from server.capability import HttpPart, PageParts, Visit
 from server.html.environment import asset, base_style, template_environment
@@ -146,7 +146,12 @@ class WebPage(HttpPart):
     @cached_property
     def _templates(self) -> Environment:
         loaders = {name: PackageLoader(f"server.capabilities.{name}") for name in self._parts}
-        names: dict[str, Any] = {"skill_address": skill_address, "State": State, "Order": Order}
+        names: dict[str, Any] = {
+            "below_source": below_source,
+            "skill_address": skill_address,
+            "State": State,
+            "Order": Order,
+        }
         for each in self._parts.values():
             names |= each.globals
         return template_environment(PrefixLoader({**loaders, "web": PackageLoader(_PACKAGE)}), names)

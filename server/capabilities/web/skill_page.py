@@ -71,11 +71,15 @@ class Finding(NamedTuple):
 def _findings(skill: Skill, visit: Visit) -> Iterable[Finding]:
     for each in skill.diagnostics:
         place = f"{each.path or ''}{f', line {each.line}' if each.line else ''}"
-        texts = (each.message, place) if visit.is_operator else (_below(skill, each.message), _below(skill, place))
+        texts = (
+            (each.message, place)
+            if visit.is_operator
+            else (below_source(skill, each.message), below_source(skill, place))
+        )
         yield Finding(each.severity.value, *texts, ADVICE.get(each.code))
 
 
-def _below(skill: Skill, text: str) -> str:
+def below_source(skill: Skill, text: str) -> str:
     """Return a text with paths below the root of the skill's source, instead of from the root of the disk."""
     return text.replace(f"{skill.source.root}/", "").replace(str(skill.source.root), ".")
 

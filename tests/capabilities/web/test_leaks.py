@@ -1,4 +1,4 @@
-"""What a role cannot see is nowhere: tests walk every page that its members reach, and every address that they guess."""
+"""What a role cannot see is nowhere: tests walk all pages that its members reach, and all addresses that they guess."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def write_skills(make_skill: MakeSkill) -> None:
         make_skill(name, description=f"Does {text}. Use for shared work.", body=body, fields=fields, files=files)
         make_skill(f"{role}invalidzq", description="''")
         make_skill(f"{role}elsewherezq", fields="metadata:\n  jdai:\n    requires:\n      env: [NO_SUCH_VARIABLE]")
+        # The second of two skills at one place of their sources is shadowed, or has a longer key.
+        make_skill(f"deep/{name}", description=f"Does {text} again. Use for shared work.")
     make_skill("common", description="Everybody has it. Use for shared work.", fields="tags: [shared]")
 
 
