@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from server.clients.layout import page_for
 from server.clients.profile import PromptWords
 from server.listing.prompts import with_words_alone, with_words_required
 from skills_core.rendering.activation import activation_inputs, render_words
@@ -40,6 +41,7 @@ _ELSEWHERE = (
 
 def listed_for(client: ClientProfile, page: dict[str, Any]) -> dict[str, Any]:
     """Return a page of `prompts/list` for a client, so that it hands over what users type."""
+    page = page_for(client, page, "prompts")
     match _use(client):
         case PromptWords.REQUIRED:
             return with_words_required(page)

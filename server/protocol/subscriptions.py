@@ -32,6 +32,8 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access import LOCAL, Principal, principal_of
+from server.clients.known import client_of
+from server.clients.profile import holds
 from server.limits.pacing import TokenBucket
 from server.listing.resources import EXTRA_URIS, extra_resource
 from server.requests import RequestReason, note_denied, note_invalid, note_target
@@ -114,12 +116,13 @@ class _ViewRecord:
 class _HandshakeConnection:
     """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it.
 
-    `owner` is the principal that opened it.
+    `owner` is the principal that opened it. A client that `stalls` answers nothing after the news of a changed list.
     """
 
     record: _ViewRecord
     sent: int
     owner: Principal = LOCAL
+    stalls: bool = False
     subscriptions: set[str] = field(default_factory=set)
     characters: int = 0
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -201,7 +204,9 @@ class HandshakeClients:
         if key in self._connections:
             return
         with self._recorded(self._host.view_name(ctx)) as record:
-            connection = self._connections[key] = _HandshakeConnection(record, record.recent.last, principal_of(ctx))
+            connection = self._connections[key] = _HandshakeConnection(
+                record, record.recent.last, principal_of(ctx), holds(client_of(ctx).stalls)
+            )
             try:
                 while True:
                     await self._notify(connection, key, ctx.session)
@@ -217,6 +222,8 @@ class HandshakeClients:
         while key in self._reachable and connection.sent < recent.last:
             last = recent.last
             for event in recent.since(connection.sent, connection.subscriptions):
+                if connection.stalls and not isinstance(event, ResourceUpdated):
+                    continue
                 await session.send_notification(_notification(event))
                 if key not in self._reachable:
                     # A notification that was being sent when the stream ended may be lost, so it is sent again.
