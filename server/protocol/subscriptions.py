@@ -204,9 +204,7 @@ class HandshakeClients:
         if key in self._connections:
             return
         with self._recorded(self._host.view_name(ctx)) as record:
-            connection = self._connections[key] = _HandshakeConnection(
-                record, record.recent.last, principal_of(ctx), holds(client_of(ctx).stalls)
-            )
+            connection = self._connections[key] = _HandshakeConnection(record, record.recent.last, principal_of(ctx))
             try:
                 while True:
                     await self._notify(connection, key, ctx.session)
@@ -215,6 +213,16 @@ class HandshakeClients:
             finally:
                 del self._connections[key]
                 self._forget(key)
+
+    def on_prompts_listed(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        """Note that a client has listed prompts: of the frameworks that look alike, it is one that stalls.
+
+        Semantic Kernel does so at its start. pydantic-ai before 2 declares the same, but asks for no prompts, and keeps
+        the list of tools until it is told of a change.
+        """
+        connection = self._connections.get(_key(ctx))
+        if connection is not None and holds(client_of(ctx).stalls):
+            connection.stalls = True
 
     async def _notify(self, connection: _HandshakeConnection, key: str, session: ServerSession) -> None:
         """Notify a client of the events that it has missed, as long as it is reachable."""

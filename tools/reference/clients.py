@@ -85,7 +85,11 @@ SUBJECTS = (
         "Changes and resources",
         (
             Column("list_changed", "list changed", "it fetches a list again after `list_changed`"),
-            Column("stalls", "stalls", "it answers nothing after `list_changed`, so it is told of no changed list"),
+            Column(
+                "stalls",
+                "stalls",
+                "it answers nothing after `list_changed`, so it is told of none once it has listed prompts",
+            ),
             Column("redefines", "changed tool", "the model sees a changed tool in the same conversation"),
             Column("new_tools", "new tool", "the model sees a tool of a new name in the same conversation"),
             Column("model_reads", "model reads resources", "the model can read resources by itself"),

@@ -59,13 +59,15 @@ async def test_an_empty_list_has_no_further_page(in_memory: ConnectHosted, skill
         assert (await session.client.list_resources()).next_cursor is None
 
 
-@pytest.mark.parametrize("samples", [False, True])
+@pytest.mark.parametrize(("samples", "lists_prompts"), [(False, True), (True, False), (True, True)])
 async def test_a_framework_that_stalls_is_told_of_no_changed_list_but_of_its_resources(
     in_memory: ConnectHosted,
     skills: Path,
     make_skill: MakeSkill,
     samples: bool,  # noqa: FBT001 - pytest passes it by name
+    lists_prompts: bool,  # noqa: FBT001
 ) -> None:
+    stalls = samples and lists_prompts
     one = make_skill("one", files={"last.md": b"0"})
     options: dict[str, Any] = {"on_sample": on_sample} if samples else {}
     async with in_memory(skills, client_name="mcp", watch=False, **options) as session:
@@ -73,6 +75,8 @@ async def test_a_framework_that_stalls_is_told_of_no_changed_list_but_of_its_res
             warnings.simplefilter("ignore", MCPDeprecationWarning)
             await session.client.subscribe_resource(EDITED)
         await session.client.list_tools()
+        if lists_prompts:
+            await session.client.list_prompts()
         make_skill("two")
         await session.host.reload()
         await anyio.wait_all_tasks_blocked()
@@ -80,4 +84,4 @@ async def test_a_framework_that_stalls_is_told_of_no_changed_list_but_of_its_res
         await session.host.reload()
         # It is sent after the news of the lists.
         await session.until_told(f"updated {EDITED}")
-        assert ("tools" in session.told, "prompts" in session.told) == (not samples, not samples)
+        assert ("tools" in session.told, "prompts" in session.told) == (not stalls, not stalls)
