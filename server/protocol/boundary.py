@@ -17,7 +17,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from server.access import principal_of
-from server.clients.known import client_of, name_sent_with
+from server.clients.known import client_of, sender_of
 from server.clients.layout import layout_for
 from server.conversation.errors import RunEndedError
 from server.requests import (
@@ -257,8 +257,9 @@ def _decision_on_error(error: Exception) -> tuple[RequestDecision, str]:
 
 
 def _sender(ctx: ServerRequestContext[Any, Any]) -> Client:
-    name, version = (one_line(each[:_MAX_NAME]) for each in name_sent_with(ctx) or ("", ""))
-    return Client(name, version)
+    sender = sender_of(ctx)
+    sent = (sender.name, sender.version) if sender else ("", "")
+    return Client(*(one_line(each[:_MAX_NAME]) for each in sent))
 
 
 def _target_of(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:

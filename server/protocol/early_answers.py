@@ -16,8 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from server.clients.known import client_called
-from server.clients.layout import layout_for
+from server.clients.known import Sender, client_called, declared_in
+from server.clients.layout import layout_for, page_for
 from server.clients.profile import UNKNOWN, ClientProfile
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
@@ -164,7 +164,7 @@ class EarlyAnswers:
                 page = with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._sources)
                 return listed_for(client, page, self._view.catalog)
             case "resources/list":
-                return self._view.resources.page(None)
+                return page_for(client, self._view.resources.page(None), "resources")
             case "resources/templates/list":
                 return self._view.templates
         return None
@@ -212,14 +212,14 @@ def _line(message: dict[str, Any]) -> bytes:
 class PlainMessage(NamedTuple):
     """A request, or the notification that ends the handshake.
 
-    `modern` tells whether a request has the modern envelope, `client` is the name and the version of the client, None
-    if the message has none, and `protocol` the version of the protocol that `initialize` proposes.
+    `modern` tells whether a request has the modern envelope, `client` is what the client says of itself, None if
+    it gives no name, and `protocol` the version of the protocol that `initialize` proposes.
     """
 
     sent: dict[str, Any]
     method: str
     modern: bool = False
-    client: tuple[str, str] | None = None
+    client: Sender | None = None
     protocol: str = ""
 
 
@@ -246,7 +246,12 @@ def _handshake(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noq
     expected: Rules = {"protocolVersion": _is_text, "capabilities": _are_capabilities, "clientInfo": _is_client}
     if not _fits(params, expected, {"_meta": _is_plain_meta}):
         return None
-    return PlainMessage(sent, "initialize", client=_identity(params["clientInfo"]), protocol=params["protocolVersion"])
+    return PlainMessage(
+        sent,
+        "initialize",
+        client=_sender(params["clientInfo"], params["capabilities"]),
+        protocol=params["protocolVersion"],
+    )
 
 
 def _listen(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
@@ -272,11 +277,12 @@ def _list(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: AN
     method = str(sent["method"])
     if method not in _METHODS[modern] or not _fits(params, {}, {"_meta": _is_envelope if modern else _is_plain_meta}):
         return None
-    return PlainMessage(sent, method, modern, _identity(meta[_CLIENT_KEY]) if _CLIENT_KEY in meta else None)
+    sender = _sender(meta[_CLIENT_KEY], meta.get(_CAPABILITIES_KEY)) if _CLIENT_KEY in meta else None
+    return PlainMessage(sent, method, modern, sender)
 
 
-def _identity(client: dict[str, str]) -> tuple[str, str]:
-    return client["name"], client["version"]
+def _sender(client: dict[str, str], capabilities: object) -> Sender:
+    return Sender(client["name"], client["version"], declared_in(capabilities))
 
 
 _PARSERS: Final = {"initialize": _handshake, LISTEN: _listen}
