@@ -100,12 +100,16 @@ FURTHER_CLIENTS = (
         "gptme",
         "gptme",
         _gptme,
-        "It cuts the description of a tool at 1,024 characters, and drops the list of allowed values.",
+        "It cuts the description of a tool at 1,024 characters, and drops the list of allowed values: two descriptions "
+        "hold names.",
     ),
     Client("ai-sdk", "AI SDK", "ai-sdk", "ai", lambda run: _program("ai-sdk", run)),
     Client("mastra", "Mastra", "mastra", "@mastra/core", lambda run: _program("mastra", run)),
     _python(
-        "agent-framework", "Microsoft Agent Framework", "agent-framework-core", "It makes a function of each prompt."
+        "agent-framework",
+        "Microsoft Agent Framework",
+        "agent-framework-core",
+        "It makes a function of each prompt: the server lists none to it.",
     ),
     _python("crewai", "CrewAI", "crewai"),
     _python(
@@ -116,15 +120,20 @@ FURTHER_CLIENTS = (
     ),
     _python("strands", "Strands Agents", "strands-agents"),
     _python("agno", "Agno", "agno"),
-    _python("mcp-use", "mcp-use", "mcp-use", "It makes a tool of each prompt and of each resource."),
+    _python(
+        "mcp-use",
+        "mcp-use",
+        "mcp-use",
+        "It makes a tool of each prompt and of each resource: the server lists none to it.",
+    ),
     _python("autogen", "AutoGen", "autogen-agentchat"),
     _python("llamaindex", "LlamaIndex", "llama-index-core", SERVER_A_CALL),
     _python(
         "semantic-kernel",
         "Semantic Kernel",
         "semantic-kernel",
-        "It makes a function of each prompt. After the notification of a changed list it never answers again: it "
-        "waits for the list in the loop that would read it.",
+        "It makes a function of each prompt: the server lists none to it. After the notification of a changed list it "
+        "never answers again, as it waits for the list in the loop that would read it: the server sends it none.",
     ),
     _python("haystack", "Haystack", "haystack-ai"),
 )

@@ -27,6 +27,9 @@ OLDEST = {"fast-agent": (3, 12)}
 
 USUAL = (3, 11)
 
+EARLIER = "earlier.txt"
+"""The file of a package with bounds that its earlier versions need but do not declare for what is installed."""
+
 PYTHON_VARIABLE = "CLIENTS_PYTHON"
 """The environment variable that names a newer interpreter."""
 
@@ -57,7 +60,8 @@ async def install(package: str, before: str = "") -> None:
     if target.name == "node_modules":
         await _with_npm(folder, [f"--before={before}"] if before else [])
     elif before:
-        await _with_pip(folder, target, OLDEST.get(package, USUAL), ["--uploaded-prior-to", before])
+        bounds = ["--constraint", EARLIER] if (folder / EARLIER).exists() else []
+        await _with_pip(folder, target, OLDEST.get(package, USUAL), ["--uploaded-prior-to", before, *bounds])
     else:
         await _with_pip(folder, target, OLDEST.get(package, USUAL), ["--constraint", "constraints.txt"])
     stamp.write_text(digest, encoding="utf-8")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -54,6 +54,7 @@ class _Client(msgspec.Struct, forbid_unknown_fields=True):
     names: tuple[str, ...]
     facts: list[_Group]
     exact: bool = False
+    declares: tuple[str, ...] | None = None
     toolbox: str | None = None
     earlier: tuple[_Version, ...] = ()
     remarks: dict[str, str] = {}
@@ -80,6 +81,7 @@ def _read_profile(client: _Client) -> ClientProfile:
         client.title,
         client.names,
         exact=client.exact,
+        declares=client.declares,
         earlier=earlier,
         toolbox=client.toolbox,
         **_facts(client.facts),
@@ -122,7 +124,7 @@ _LISTS = frozenset({"model_results", "options", "notes"})
 
 _READERS: dict[str, Callable[[Any, Evidence], Any]] = {
     "named": lambda _, evidence: evidence,
-    "whole": lambda value, evidence: Fact(tuple(value), evidence),
+    **dict.fromkeys(("whole", "tools_of"), lambda value, evidence: Fact(tuple(value), evidence)),
     "structure": lambda value, evidence: Fact(StructureUse(value), evidence),
     "prompt_words": lambda value, evidence: Fact(PromptWords(value), evidence),
     "model_results": _limits,
@@ -162,38 +164,65 @@ and a call is valid without them.
 MAX_NAME = 200
 """Characters of a client's name that are compared."""
 
+_TELLING: Final = ("elicitation", "roots", "sampling")
+# The capabilities by which clients are told apart; others are new, or say nothing of the client.
+
 
 def client_of(ctx: ServerRequestContext[Any, Any]) -> ClientProfile:
     """Return the profile of the client that sent the request."""
-    sent = name_sent_with(ctx)
+    sent = sender_of(ctx)
     return UNKNOWN if sent is None else client_called(*sent)
 
 
-def name_sent_with(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:
-    """Return the name and the version that the sender of a request gives itself, None if it gives none.
+class Sender(NamedTuple):
+    """What the sender of a request says of itself; `declares` are the names of its capabilities, sorted."""
+
+    name: str
+    version: str
+    declares: tuple[str, ...] = ()
+
+
+def sender_of(ctx: ServerRequestContext[Any, Any]) -> Sender | None:
+    """Return what the sender of a request says of itself, None if it gives no name.
 
     In the handshake era a client names itself when it connects, in the modern era it may do so in each request.
     """
     sent = ctx.session.client_params
     if sent is not None:
-        return sent.client_info.name, sent.client_info.version
+        declared = {name: getattr(sent.capabilities, name) for name in _TELLING}
+        return Sender(sent.client_info.name, sent.client_info.version, declared_in(declared))
     # While `initialize` is handled, the session does not know its client yet.
-    info = (ctx.params or {}).get("clientInfo") if ctx.method == "initialize" else None
-    return (str(info.get("name", "")), str(info.get("version", ""))) if isinstance(info, dict) else None
+    params = (ctx.params or {}) if ctx.method == "initialize" else {}
+    info = params.get("clientInfo")
+    if not isinstance(info, dict):
+        return None
+    return Sender(str(info.get("name", "")), str(info.get("version", "")), declared_in(params.get("capabilities")))
 
 
-def client_called(name: str, version: str | None = None) -> ClientProfile:
+def declared_in(capabilities: object) -> tuple[str, ...]:
+    """Return the names of the capabilities that a client declares, sorted."""
+    given: dict[str, Any] = capabilities if isinstance(capabilities, dict) else {}
+    return tuple(name for name in _TELLING if given.get(name) is not None)
+
+
+def client_called(name: str, version: str | None = None, declares: tuple[str, ...] = ()) -> ClientProfile:
     """Return the profile of the client that calls itself `name`: the one with the longest matching name.
 
-    `version` is the version that the client sends; None stands for the latest.
+    `version` is the version that the client sends; None stands for the latest. `declares` are the names of its
+    capabilities, sorted; they tell some clients of one name apart.
     """
-    return _profile_of(name[:MAX_NAME], version and version[:MAX_NAME])
+    return _profile_of(name[:MAX_NAME], version and version[:MAX_NAME], declares)
 
 
 @lru_cache(256)
-def _profile_of(name: str, version: str | None) -> ClientProfile:
+def _profile_of(name: str, version: str | None, declares: tuple[str, ...]) -> ClientProfile:
     folded = name.strip().lower()
-    fitting = [(len(known), each) for each in KNOWN_CLIENTS for known in each.names if _fits(folded, known, each)]
+    fitting = [
+        ((len(known), each.declares is not None), each)
+        for each in KNOWN_CLIENTS
+        for known in each.names
+        if _fits(folded, known, each) and each.declares in {None, declares}
+    ]
     return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1].of_version(version)
 
 

@@ -36,6 +36,7 @@ def layout_for(client: ClientProfile, settings: Settings, extensions: frozenset[
         place=CatalogPlace.CLIENT if lists_them else _place(client),
         instructions=max(client.instructions.characters if client.instructions else 0, MAX_INSTRUCTIONS),
         topics=_SEARCHED_TOPICS if client.defers else MAX_TOPICS,
+        description=described,
         schema=client.schema.value if client.schema else None,
         enum=NameEnum.NEVER if lists_them else _enum(client),
         structured=is_structured(client, settings),
@@ -57,6 +58,8 @@ def _place(client: ClientProfile) -> CatalogPlace:
 
 
 def _enum(client: ClientProfile) -> NameEnum:
+    if holds(client.drops_enum):
+        return NameEnum.NEVER
     if not holds(client.checks_enum):
         return NameEnum.ALWAYS
     return NameEnum.COMPLETE if client.refreshes else NameEnum.NEVER
@@ -92,6 +95,16 @@ def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:
     if client.called is None or not holds(client.own_activation):
         return tool
     return client.called.value.format(server=settings.clients.server_name or "*", tool=tool)
+
+
+def page_for(client: ClientProfile, page: dict[str, Any], what: str) -> dict[str, Any]:
+    """Return a page of `prompts/list` or `resources/list`, as `what` says, as it is sent to `client`.
+
+    The page is empty for a client that makes a tool of each entry: our tools do the same for all skills.
+    """
+    if not client.makes_tools_of(what):
+        return page
+    return {**{key: value for key, value in page.items() if key != "nextCursor"}, what: []}
 
 
 def tools_for(snapshot: Snapshot, client: ClientProfile) -> list[dict[str, Any]]:

@@ -171,7 +171,8 @@ class ClientProfile(NamedTuple):
 
     `docs/reference/clients.md` says what each fact means. Besides facts there are:
     - `names`: prefixes of the name that the client sends, in lower case, or with `exact` the whole name; `named` is
-      their evidence. A client that shares its name with others has none and is found by its key alone.
+      their evidence. A client that shares its name with others has none and is found by its key alone, or is told from
+      them by `declares`: exactly these capabilities, in alphabetical order.
     - `earlier`: what was different in earlier versions, latest first.
     - `toolbox`: the key of the preset with the client's own tools.
     - `whole`: the names of the texts that the client is known not to cut.
@@ -183,6 +184,7 @@ class ClientProfile(NamedTuple):
     names: tuple[str, ...] = ()
     named: Evidence | None = None
     exact: bool = False
+    declares: tuple[str, ...] | None = None
     earlier: tuple[Earlier, ...] = ()
     toolbox: str | None = None
     whole: Fact[tuple[str, ...]] | None = None
@@ -199,6 +201,7 @@ class ClientProfile(NamedTuple):
     framed: Fact[str] | None = None
     schema: Fact[int] | None = None
     checks_enum: Fact[bool] | None = None
+    drops_enum: Fact[bool] | None = None
     lazy_tools: Fact[bool] | None = None
     always_load: Fact[bool] | None = None
     deferred: Limit | None = None
@@ -216,12 +219,14 @@ class ClientProfile(NamedTuple):
     untrusted: Fact[bool] | None = None
     compaction: Fact[bool] | None = None
     list_changed: Fact[bool] | None = None
+    stalls: Fact[bool] | None = None
     redefines: Fact[bool] | None = None
     new_tools: Fact[bool] | None = None
     model_reads: Fact[bool] | None = None
     reads_disk: Fact[bool] | None = None
     starts_in_workspace: Fact[bool] | None = None
     prompts: Fact[bool] | None = None
+    tools_of: Fact[tuple[str, ...]] | None = None
     prompt_called: Fact[str] | None = None
     prompt_words: Fact[PromptWords] | None = None
     native: NativeListing | None = None
@@ -231,6 +236,10 @@ class ClientProfile(NamedTuple):
     def defers(self) -> bool:
         """Whether tools are known to be out of the model's sight until it searches for them."""
         return holds(self.lazy_tools) and not holds(self.always_load)
+
+    def makes_tools_of(self, what: str) -> bool:
+        """Tell whether the client makes a tool of each entry of `prompts/list` or `resources/list`, as `what` says."""
+        return self.tools_of is not None and what in self.tools_of.value
 
     @property
     def refreshes(self) -> bool:

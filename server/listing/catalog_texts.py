@@ -168,6 +168,9 @@ _PREFERRED_ROOM = 700
 MAX_SEARCH = 500
 """Characters that the description of `find_skills` has at most besides entries."""
 
+_USUAL_SEARCH = 300
+# Characters that it has at most besides names or topics.
+
 
 class CatalogTexts(NamedTuple):
     """The description of `activate_skill`, the instructions, and what the description of `find_skills` adds."""
@@ -231,6 +234,8 @@ class _Writer:
         shown = sum(map(len, pages))
         hidden = len(ordered) - shown
         names = self._further_names(ordered, pages) if hidden else ""
+        # A description that the client cuts has no room besides the entries.
+        names, in_search = ("", names) if self._is_short else (names, "")
         goes_on = shown > len(listed)
         listing = _lines([*render_entries(listed, 0 if goes_on else hidden), names])
         if self.layout.place is CatalogPlace.INSTRUCTIONS:
@@ -241,17 +246,21 @@ class _Writer:
             listing = (
                 f"{listing}\nMore skills stand in the server's instructions and in the description of find_skills."
             )
-        in_instructions, in_search = map(_continued, further) if further else ("", "")
+        in_instructions, continued = map(_continued, further) if further else ("", "")
         return CatalogTexts(
             _lines([self._rule, listing]),
             _lines([lead, self._where(shown, hidden), after, in_instructions]),
-            _lines([in_search, _more(hidden)]) if goes_on else self._topics(hidden),
+            _lines([continued, _more(hidden)]) if goes_on else in_search or self._topics(hidden),
         )
 
     def beside_stubs(self) -> CatalogTexts:
         """Return the texts without the catalog, which the client's own list of skills has."""
         description = f"{self._rule} Your own list of skills has them, each as a note to call this tool; find_skills "
         return CatalogTexts(f"{description}searches them all.", _lines([self._lead(), self._always()]))
+
+    @property
+    def _is_short(self) -> bool:
+        return self.layout.description is not None and self.layout.description < MAX_FURTHER_NAMES
 
     @property
     def _rule(self) -> str:
@@ -299,7 +308,7 @@ class _Writer:
         """Return what the skills are about, for a model that may not see the entries of all."""
         if self.layout.in_sight and not hidden:
             return ""
-        topics = topics_within(self.layout.topics, self.catalog.offered, self.first)
+        topics = topics_within(min(self.layout.topics, self._search_room), self.catalog.offered, self.first)
         return f"{TOPICS}: {topics}." if topics else ""
 
     def _always(self) -> str:
@@ -318,7 +327,13 @@ class _Writer:
             return ""
         entries = frozenset(entry.partition(": ")[0] for page in pages for entry in page)
         unlisted = (skill for skill in ordered if entry_beginning(skill).removesuffix(":") not in entries)
-        return _named(_FURTHER, unlisted, MAX_FURTHER_NAMES, most=None)
+        return _named(_FURTHER, unlisted, self._search_room, most=None)
+
+    @property
+    def _search_room(self) -> int:
+        """The characters that further names or topics may take in a description, besides what it always says."""
+        shown = self.layout.description
+        return MAX_FURTHER_NAMES if shown is None else min(shown - _USUAL_SEARCH, MAX_FURTHER_NAMES)
 
 
 def _continued(entries: Sequence[str]) -> str:

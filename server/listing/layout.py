@@ -50,7 +50,7 @@ class NameEnum(StrEnum):
     """Only if it lists all names: the client refuses any other, but fetches a changed list."""
 
     NEVER = "never"
-    """The client refuses any other name, and does not fetch a changed list."""
+    """The client refuses any other name, and does not fetch a changed list; or no model sees the names."""
 
 
 class ListingLayout(NamedTuple):
@@ -59,6 +59,7 @@ class ListingLayout(NamedTuple):
     - `catalog`: characters of the catalog's text; `place`: where it stands.
     - `instructions`: characters of the instructions, without a catalog that stands there alone.
     - `topics`: characters of the topics in the description of `find_skills`.
+    - `description`: characters of any tool's description; None is unlimited, or not known.
     - `schema`: bytes of a tool's input schema; None is unlimited. `enum`: when the schema lists names.
     - `structured`: results have `structuredContent` beside their text.
     - `deferred`: models have to search for tools first; `in_sight`: they are known to see the tools from the start.
@@ -72,6 +73,7 @@ class ListingLayout(NamedTuple):
     place: CatalogPlace = CatalogPlace.DESCRIPTION
     instructions: int = MAX_INSTRUCTIONS
     topics: int = MAX_TOPICS
+    description: int | None = None
     schema: int | None = None
     enum: NameEnum = NameEnum.ALWAYS
     structured: bool = False

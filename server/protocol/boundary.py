@@ -17,7 +17,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from server.access import principal_of
-from server.clients.known import client_of, name_sent_with
+from server.clients.known import client_of, sender_of
 from server.clients.layout import layout_for
 from server.conversation.errors import RunEndedError
 from server.listing.extensions import extensions_of, with_declared
@@ -296,8 +296,8 @@ def _decision_on_error(error: Exception) -> tuple[RequestDecision, str]:
 
 
 def _sender(ctx: ServerRequestContext[Any, Any]) -> Client:
-    sent = name_sent_with(ctx)
-    return NO_CLIENT if sent is None else _client(sent[0][:_MAX_NAME], sent[1][:_MAX_NAME])
+    sender = sender_of(ctx)
+    return NO_CLIENT if sender is None else _client(sender.name[:_MAX_NAME], sender.version[:_MAX_NAME])
 
 
 @lru_cache(256)

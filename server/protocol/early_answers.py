@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from server.clients.known import client_called
-from server.clients.layout import layout_for
+from server.clients.known import Sender, client_called, declared_in
+from server.clients.layout import layout_for, page_for
 from server.clients.profile import UNKNOWN, ClientProfile
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
@@ -170,7 +170,7 @@ class EarlyAnswers:
                 page = with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._sources)
                 return listed_for(client, page, self._view.catalog)
             case "resources/list":
-                return self._view.resources.page(None)
+                return page_for(client, self._view.resources.page(None), "resources")
             case "resources/templates/list":
                 return self._view.templates
         return None
@@ -218,15 +218,15 @@ def _line(message: dict[str, Any]) -> bytes:
 class PlainMessage(NamedTuple):
     """A request, or the notification that ends the handshake.
 
-    `modern` tells whether a request has the modern envelope, `client` is the name and the version of the client, None
-    if the message has none, `capabilities` are those that the client declares in it, and `protocol` is the version of
-    the protocol that `initialize` proposes.
+    `modern` tells whether a request has the modern envelope, `client` is what the client says of itself, None if it
+    gives no name, `capabilities` are those that it declares, and `protocol` is the version of the protocol that
+    `initialize` proposes.
     """
 
     sent: dict[str, Any]
     method: str
     modern: bool = False
-    client: tuple[str, str] | None = None
+    client: Sender | None = None
     capabilities: Mapping[str, Any] = {}
     protocol: str = ""
 
@@ -254,7 +254,8 @@ def _handshake(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noq
     expected: Rules = {"protocolVersion": _is_text, "capabilities": _are_capabilities, "clientInfo": _is_client}
     if not _fits(params, expected, {"_meta": _is_plain_meta}):
         return None
-    client, capabilities = _identity(params["clientInfo"]), params["capabilities"]
+    capabilities = params["capabilities"]
+    client = _sender(params["clientInfo"], capabilities)
     return PlainMessage(
         sent, "initialize", client=client, capabilities=capabilities, protocol=params["protocolVersion"]
     )
@@ -283,12 +284,13 @@ def _list(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: AN
     method = str(sent["method"])
     if method not in _METHODS[modern] or not _fits(params, {}, {"_meta": _is_envelope if modern else _is_plain_meta}):
         return None
-    client = _identity(meta[_CLIENT_KEY]) if _CLIENT_KEY in meta else None
-    return PlainMessage(sent, method, modern, client, meta.get(_CAPABILITIES_KEY, {}))
+    capabilities = meta.get(_CAPABILITIES_KEY, {})
+    sender = _sender(meta[_CLIENT_KEY], capabilities) if _CLIENT_KEY in meta else None
+    return PlainMessage(sent, method, modern, sender, capabilities)
 
 
-def _identity(client: dict[str, str]) -> tuple[str, str]:
-    return client["name"], client["version"]
+def _sender(client: dict[str, str], capabilities: object) -> Sender:
+    return Sender(client["name"], client["version"], declared_in(capabilities))
 
 
 _PARSERS: Final = {"initialize": _handshake, LISTEN: _listen}

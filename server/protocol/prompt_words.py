@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from server.clients.layout import page_for
 from server.clients.profile import PromptWords
 from server.listing.prompts import (
     FURTHER_WORDS,
@@ -48,6 +49,7 @@ _ELSEWHERE = (
 
 def listed_for(client: ClientProfile, page: dict[str, Any], catalog: Catalog) -> dict[str, Any]:
     """Return a page of `prompts/list` for a client, so that it hands over what users type."""
+    page = page_for(client, page, "prompts")
     match _use(client):
         case PromptWords.FIRST:
             return with_words_apart(page, catalog)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -50,9 +50,15 @@ logger = logging.getLogger(__name__)
 class PromptHandlers:
     """The handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(self, host: Host, recipients: Recipients) -> None:
-        """Answer from `host`; `recipients` knows for whom a request's text is rendered."""
+    def __init__(
+        self, host: Host, recipients: Recipients, on_listed: Callable[[ServerRequestContext[Any, Any]], None]
+    ) -> None:
+        """Answer from `host`; `recipients` knows for whom a request's text is rendered.
+
+        `on_listed` is called with each request for the list.
+        """
         self._host = host
+        self._on_listed = on_listed
         self._recipients = recipients
         self._context = ContextHandlers(host, recipients)
 
@@ -60,6 +66,7 @@ class PromptHandlers:
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
         """Handle `prompts/list`."""
+        self._on_listed(ctx)
         view = self._host.view(ctx)
         cursor = params.cursor if params else None
         page = view.prompts.page(cursor)

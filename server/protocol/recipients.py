@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities import CAPABILITIES
-from server.clients.known import KNOWN_CLIENTS, client_called, client_of, find_client, name_sent_with
+from server.clients.known import KNOWN_CLIENTS, Sender, client_called, client_of, find_client, sender_of
 from server.clients.layout import called_in, link_reader_of
 from server.clients.profile import UNKNOWN, ClientProfile, holds
 from skills_core.rendering.catalog import ACTIVATION_TOOL
@@ -42,20 +42,18 @@ class Recipients:
     def of(self, ctx: ServerRequestContext[Any, Any], view: View) -> Recipient:
         """Return the recipient of texts for the sender of a request, who has the tools of `view`."""
         client = client_of(ctx)
-        name, version = name_sent_with(ctx) or (None, "")
         reads_everywhere, roots = self._roots.reads_everywhere(client, ctx), self._roots.of(client)
-        return self._made(name, version, reads_everywhere, view.settings.tools.enabled, roots)
+        return self._made(sender_of(ctx), reads_everywhere, view.settings.tools.enabled, roots)
 
     def _make(
         self,
-        name: str | None,
-        version: str,
+        sender: Sender | None,
         local: bool,  # noqa: FBT001 - the cache tells calls with names apart from others
         tools: tuple[str, ...],
         roots: frozenset[Path],
     ) -> Recipient:
-        client = client_called(name, version) if name is not None else UNKNOWN
-        recipient = _recipient(name or "", client, self._settings, local=local, roots=roots)
+        client = client_called(*sender) if sender is not None else UNKNOWN
+        recipient = _recipient(sender.name if sender else "", client, self._settings, local=local, roots=roots)
         return recipient if recipient.script_tool in tools else replace(recipient, script_tool=None)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from server.clients.known import client_of
+from server.clients.layout import page_for
 from server.listing.envelope import EXTENSIONS, without_envelope
 from server.listing.extensions import extensions_of, read_for
 from server.listing.resources import (
@@ -39,7 +41,7 @@ class ResourceHandlers:
     ) -> dict[str, Any]:
         """Handle `resources/list`."""
         view = self._host.view(ctx)
-        return view.resources.page(params.cursor if params else None)
+        return page_for(client_of(ctx), view.resources.page(params.cursor if params else None), "resources")
 
     async def list_templates(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None

@@ -53,8 +53,8 @@ class SkillServer(Server[Any]):
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, recipients, local=local)
         self.tool_names = tools.names
-        prompts = PromptHandlers(host, recipients)
         handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
+        prompts = PromptHandlers(host, recipients, handshake.on_prompts_listed)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
         handlers: dict[str, Any] = {

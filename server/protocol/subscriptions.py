@@ -32,6 +32,8 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access import LOCAL, Principal, principal_of
+from server.clients.known import client_of
+from server.clients.profile import holds
 from server.limits.pacing import TokenBucket
 from server.listing.resources import EXTRA_URIS, extra_resource
 from server.requests import RequestReason, note_denied, note_invalid, note_target
@@ -114,12 +116,13 @@ class _ViewRecord:
 class _HandshakeConnection:
     """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it.
 
-    `owner` is the principal that opened it.
+    `owner` is the principal that opened it. A client that `stalls` answers nothing after the news of a changed list.
     """
 
     record: _ViewRecord
     sent: int
     owner: Principal = LOCAL
+    stalls: bool = False
     subscriptions: set[str] = field(default_factory=set)
     characters: int = 0
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -211,12 +214,24 @@ class HandshakeClients:
                 del self._connections[key]
                 self._forget(key)
 
+    def on_prompts_listed(self, ctx: ServerRequestContext[Any, Any]) -> None:
+        """Note that a client has listed prompts: of the frameworks that look alike, it is one that stalls.
+
+        Semantic Kernel does so at its start. pydantic-ai before 2 declares the same, but asks for no prompts, and keeps
+        the list of tools until it is told of a change.
+        """
+        connection = self._connections.get(_key(ctx))
+        if connection is not None and holds(client_of(ctx).stalls):
+            connection.stalls = True
+
     async def _notify(self, connection: _HandshakeConnection, key: str, session: ServerSession) -> None:
         """Notify a client of the events that it has missed, as long as it is reachable."""
         recent = connection.record.recent
         while key in self._reachable and connection.sent < recent.last:
             last = recent.last
             for event in recent.since(connection.sent, connection.subscriptions):
+                if connection.stalls and not isinstance(event, ResourceUpdated):
+                    continue
                 await session.send_notification(_notification(event))
                 if key not in self._reachable:
                     # A notification that was being sent when the stream ended may be lost, so it is sent again.

@@ -107,7 +107,13 @@ def in_memory() -> ConnectHosted:
 
     @asynccontextmanager
     async def connect(
-        skills: Path, *, watch: bool = True, client_name: str = PROGRAM, modern: bool = False, **settings: Any
+        skills: Path,
+        *,
+        watch: bool = True,
+        client_name: str = PROGRAM,
+        modern: bool = False,
+        on_sample: Any = None,
+        **settings: Any,
     ) -> AsyncGenerator[HostedSession]:
         library = Library(explicit_sources([skills]), current_environment)
         watching = WatchMode.AUTO if watch else WatchMode.OFF
@@ -124,7 +130,14 @@ def in_memory() -> ConnectHosted:
             _nothing_blocks(),
             anyio.create_task_group() as tasks,
             server.exchanges.serving(),
-            Client(server, mode=mode, message_handler=on_message, client_info=name, cache=None) as client,
+            Client(
+                server,
+                mode=mode,
+                message_handler=on_message,
+                sampling_callback=on_sample,
+                client_info=name,
+                cache=None,
+            ) as client,
         ):
             tasks.start_soon(host.follow)
             session = HostedSession(client, "modern" if modern else "handshake", host=host)

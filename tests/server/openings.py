@@ -54,6 +54,7 @@ _CLAUDE = envelope(
     websiteUrl="https://claude.com/claude-code",
 )
 _COPILOT = envelope("copilot-cli", {"sampling": {}, "elicitation": {"form": {}, "url": {}}})
+_FRAMEWORK = envelope("mcp", {"sampling": {}})
 _LISTEN = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 OPENINGS: dict[str, list[Message]] = {
@@ -91,6 +92,22 @@ OPENINGS: dict[str, list[Message]] = {
         request(1, "prompts/list", {}),
         request(2, "tools/list", {}),
         request(3, "resources/list", {}),
+    ],
+    "mcp-use": [
+        initialize("mcp-use", "2025-11-25", {"roots": {"listChanged": True}}),
+        INITIALIZED,
+        *(request(number, method) for number, method in enumerate(LISTS[:3], 1)),
+    ],
+    "semantic-kernel": [
+        initialize("mcp", "2025-11-25", {"sampling": {}}),
+        INITIALIZED,
+        request(1, "tools/list"),
+        request(2, "prompts/list"),
+    ],
+    "agent-framework": [
+        request(0, "server/discover", {"_meta": _FRAMEWORK}),
+        request(1, "tools/list", {"_meta": _FRAMEWORK}),
+        request(2, "prompts/list", {"_meta": _FRAMEWORK}),
     ],
     "opencode": [initialize("opencode", "2025-11-25", {"roots": {}}), INITIALIZED, request(1, "tools/list")],
     "qwen": [

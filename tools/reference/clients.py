@@ -52,6 +52,7 @@ SUBJECTS = (
             Column("framed", "framed", "the caution under which the server's texts are shown"),
             Column("schema", "schema", "the size in bytes from which a tool is dropped because of its input schema"),
             Column("checks_enum", "checks enum", "it refuses a call itself if a value is not in the enum that it read"),
+            Column("drops_enum", "drops enum", "the model sees no enum"),
         ),
     ),
     Subject(
@@ -81,15 +82,26 @@ SUBJECTS = (
         ),
     ),
     Subject(
-        "Changes, resources and prompts",
+        "Changes and resources",
         (
             Column("list_changed", "list changed", "it fetches a list again after `list_changed`"),
+            Column(
+                "stalls",
+                "stalls",
+                "it answers nothing after `list_changed`, so it is told of none once it has listed prompts",
+            ),
             Column("redefines", "changed tool", "the model sees a changed tool in the same conversation"),
             Column("new_tools", "new tool", "the model sees a tool of a new name in the same conversation"),
             Column("model_reads", "model reads resources", "the model can read resources by itself"),
             Column("reads_disk", "reads disk", "its tools read files outside the workspace as they do within it"),
             Column("starts_in_workspace", "starts in workspace", "its workspace is the working directory of servers"),
+        ),
+    ),
+    Subject(
+        "Prompts",
+        (
             Column("prompts", "prompts", "prompts are shown as commands"),
+            Column("tools_of", "tools of", "it makes a tool of each entry of these lists, so they are empty for it"),
             Column("prompt_called", "prompt `x` of server `skills`", "how users call the prompt"),
             Column("prompt_words", "words after it", "what becomes of the words that users type after the command"),
         ),
@@ -162,7 +174,8 @@ def _names() -> str:
 
 
 def _sent_names(client: ClientProfile) -> str:
-    return ", ".join(f"`{name}`" if client.exact else f"`{name}…`" for name in client.names)
+    names = ", ".join(f"`{name}`" if client.exact else f"`{name}…`" for name in client.names)
+    return f"{names}, with {' and '.join(client.declares)}" if client.declares else names
 
 
 def _subject(subject: Subject) -> Iterator[str]:
@@ -251,6 +264,8 @@ def _text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
     return str(value).format(server="skills", tool="x")
 
 

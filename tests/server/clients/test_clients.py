@@ -8,7 +8,7 @@ from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
-from server.clients.known import KNOWN_CLIENTS, client_called, find_client
+from server.clients.known import KNOWN_CLIENTS, client_called, declared_in, find_client
 from server.clients.profile import FACTS, UNKNOWN, ClientProfile, Commands, Fact, Limit, NativeListing
 from skills_core.toolboxes import PRESETS
 from tools.reference.clients import FACTS as DOCUMENTED
@@ -61,7 +61,8 @@ def test_a_fact_has_the_type_that_profiles_say(client: ClientProfile) -> None:
         for each in [fact, *(earlier.facts.get(field) for earlier in client.earlier)]:
             assert each is None or type(each) is (get_origin(kind) or kind)
             if isinstance(each, Fact):
-                assert type(each.value) is get_args(kind)[0], field
+                (value_type,) = get_args(kind)
+                assert type(each.value) is (get_origin(value_type) or value_type), field
 
 
 @each_client
@@ -92,8 +93,9 @@ def test_keys_and_name_prefixes_are_unique() -> None:
     keys = [client.key for client in (*KNOWN_CLIENTS, UNKNOWN)]
     assert len(set(keys)) == len(keys)
     assert all(key.replace("-", "").isalnum() and key.islower() for key in keys)
-    names = [name for client in KNOWN_CLIENTS for name in client.names]
-    assert len(set(names)) == len(names)
+    told = [(name, client.declares) for client in KNOWN_CLIENTS for name in client.names]
+    assert len(set(told)) == len(told)
+    names = [name for name, _ in told]
     assert all(name == name.strip().lower() for name in names)
     # Where one beginning goes on in another, the longer one decides; between two clients that would be a trap.
     for client in KNOWN_CLIENTS:
@@ -131,6 +133,37 @@ def test_keys_and_name_prefixes_are_unique() -> None:
 )
 def test_a_client_is_known_by_the_name_that_it_sends(sent: str, key: str) -> None:
     assert client_called(sent).key == key
+
+
+@pytest.mark.parametrize(
+    ("declares", "key"),
+    [
+        ((), "mcp"),
+        (("roots",), "mcp"),
+        (("sampling",), "mcp-sampling"),
+        (("elicitation", "roots"), "gptme"),
+        (("elicitation", "roots", "sampling"), "mcp"),
+    ],
+)
+def test_clients_of_one_name_are_told_apart_by_exactly_the_capabilities_that_they_declare(
+    declares: tuple[str, ...], key: str
+) -> None:
+    assert client_called("mcp", "0.1.0", declares).key == key
+    assert client_called("mcp-own", "0.1.0", declares) is UNKNOWN
+
+
+def test_only_a_capability_that_is_declared_tells_clients_apart() -> None:
+    declared: dict[str, object] = {"sampling": {}, "roots": None, "experimental": {}, "elicitation": {"form": {}}}
+    assert declared_in(declared) == ("elicitation", "sampling")
+    assert declared_in(None) == ()
+
+
+@each_client
+def test_capabilities_tell_a_client_from_others_of_its_name(client: ClientProfile) -> None:
+    if client.declares is not None:
+        assert client.declares == declared_in({name: {} for name in client.declares})
+        assert client.capabilities is not None
+        assert client.capabilities.value == ", ".join(client.declares)
 
 
 def test_nothing_is_known_of_an_unknown_client() -> None:
@@ -174,7 +207,7 @@ def test_each_table_has_only_columns_and_rows_with_a_fact() -> None:
         ("What the model is shown", "Codex", "description", "whole"),
         ("What the model is shown", "Codex", "instructions", "250"),
         ("What the model is shown", "Cline", "instructions", "none"),
-        ("Changes, resources and prompts", "Claude Code", "changed tool", "no; yes before 2.1.268"),
+        ("Changes and resources", "Claude Code", "changed tool", "no; yes before 2.1.268"),
         ("What becomes of results", "fast-agent", "result", "16,000 bytes"),
         ("What becomes of results", "Cline", "result", "8,000 of JSON"),
         ("What becomes of results", "Continue CLI", "result", "whole"),

@@ -128,6 +128,21 @@ def test_no_text_exceeds_what_the_client_shows(client: ClientProfile, size: int)
         assert utf16_length(received.instructions) <= most
 
 
+def test_names_without_an_entry_stand_where_a_client_that_drops_the_enum_shows_them() -> None:
+    received = Received(named("words", 100), client("gptme"))
+    shown = entries(received.description)
+    assert shown
+    assert received.enum == []
+    (line,) = re.findall(
+        r"^Further skills, by name: (.*)\.$", received.tools["find_skills"]["description"], re.MULTILINE
+    )
+    everything = [skill.key for skill in named("words", 100).offered]
+    assert [*shown, *line.split(", ")] == everything[: len(shown) + line.count(", ") + 1]
+    whole = Received(named("words", 1000), client("mcp-use"))
+    assert whole.enum == []
+    assert all(skill.key in whole.description for skill in named("words", 1000).offered)
+
+
 @each_size
 def test_claude_code_reads_the_catalog_in_three_texts_and_each_skill_once(size: int) -> None:
     for version in (None, "2.1.200"):
