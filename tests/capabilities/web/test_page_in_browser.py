@@ -11,6 +11,8 @@ import pytest
 
 from conformance.identity_provider import MODULES
 from skills_core.live.watch_options import WatchMode
+from tests.capabilities.evals.report.workspaces import full_workspace
+from tests.capabilities.web.operators import let_in
 from tests.chromium import CHROMIUM, Chromium
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, serving
@@ -139,23 +141,52 @@ async def test_a_search_while_typing_replaces_the_list_alone(library: Path, brow
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core, which `make conformance` installs")
 @pytest.mark.parametrize(("width", "dark"), combined([360, 800, 1600], [False, True]))
 async def test_people_can_read_and_reach_everything(library: Path, browser: Chromium, width: int, dark: bool) -> None:  # noqa: FBT001
+    await looked_at(library, lambda served: examine(browser, served, PLACES, width, dark=dark))
+
+
+def examine(browser: Chromium, served: Served, places: dict[str, str], width: int, *, dark: bool) -> None:
+    """Look at pages with everything opened: nothing is wider than the window, and axe finds no barrier."""
+    browser.show(width=width, dark=dark)
+    for name, path in places.items():
+        browser.open(served.at(path))
+        browser.wait_until("document.documentElement.classList.contains('scripted')")
+        browser.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width, path
+        browser.evaluate(f"{AXE.read_text(encoding='utf-8')}; 0")
+        found = browser.evaluate(
+            "axe.run(document).then((all) => all.violations.map((each) => [each.id, each.nodes[0].html]))"
+        )
+        assert found == [], path
+        if SHOTS:
+            browser.screenshot(Path(SHOTS, f"{name}-{width}-{'dark' if dark else 'light'}.png"))
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="needs axe-core, which `make conformance` installs")
+@pytest.mark.parametrize(("width", "dark"), combined([360, 1200], [True, False]))
+async def test_operators_can_read_and_reach_everything(
+    library: Path,
+    browser: Chromium,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    width: int,
+    dark: bool,  # noqa: FBT001
+) -> None:
+    let_in(monkeypatch, may_change=True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    full_workspace(library / "pdf-forms-workspace")
+
     def look(served: Served) -> None:
-        browser.show(width=width, dark=dark)
-        for name, path in PLACES.items():
-            browser.open(served.at(path))
-            browser.wait_until("document.documentElement.classList.contains('scripted')")
-            browser.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width, path
-            browser.evaluate(f"{AXE.read_text(encoding='utf-8')}; 0")
-            found = browser.evaluate(
-                "axe.run(document).then((all) => all.violations.map((each) => [each.id, each.nodes[0].html]))"
-            )
-            assert found == [], path
-            if SHOTS:
-                browser.screenshot(Path(SHOTS, f"{name}-{width}-{'dark' if dark else 'light'}.png"))
+        for number in range(3):
+            served.host.activity.add("denied", f"skill-{number:03} denied: role", is_trouble=True, skill="person")
+        examine(browser, served, TABS, width, dark=dark)
 
     await looked_at(library, look)
 
+
+TABS = {
+    **{tab: f"/page/{tab}" for tab in ("connect", "live", "activity", "runs", "schedules", "improvements")},
+    "skill-for-operators": "/page/skill/pdf-forms",
+}
 
 PLACES = {
     "catalog": "/",
