@@ -76,7 +76,6 @@ _MEANT: Final = {
     "use": ("activate",),
     "version": ("--version",),
     "view": ("show",),
-    "watch": ("serve",),
     "why": ("status", "doctor"),
 }
 """What words of other tools mean here; a command that a server does not have is left out."""

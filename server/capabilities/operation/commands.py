@@ -127,7 +127,7 @@ def watch(
     plain: Annotated[bool, typer.Option("--plain", help="Print a line for each event.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each event, one a line.")] = False,
 ) -> None:
-    """Show what happens at running servers: uses of skills, edits, refusals and schedules."""
+    """Show uses, edits, refusals and schedules as they happen."""
     import anyio
 
     from server.capabilities.operation.watch_screen import print_events, show_screen
