@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -25,10 +25,8 @@ from server.hosting.catalog_log import lines_of
 from server.listing.tools import FIND
 from server.requests import LOGIN_METHOD, OPENING_METHODS, RequestDecision, RequestReason, Use
 from skills_core.diagnostics import one_line, shortened
-from skills_core.skills.skill import Skill
 
 if TYPE_CHECKING:
-    from server.hosting.views import View
     from server.requests import RequestRecord
     from skills_core.live.library import Change
 
@@ -71,7 +69,7 @@ class ActivityEvent(Struct, frozen=True, kw_only=True):
 
     `number` counts the events of a server from 1, and `time` is in seconds since 1970. `text` is a line for people, who
     see time and client beside it; `is_trouble` tells that something was refused or does not work. `who` is the subject
-    of the principal, unless that is the server's user. `about` is a skill that is not there any more.
+    of the principal, unless that is the server's user.
     """
 
     number: int
@@ -87,43 +85,13 @@ class ActivityEvent(Struct, frozen=True, kw_only=True):
     client: str = ""
     address: str = ""
     milliseconds: float | None = None
-    about: Skill | None = None
 
     def as_object(self) -> dict[str, Any]:
         """Return the event as an object for JSON."""
-        found = structs.asdict(self)
-        del found["about"]
-        return {**found, "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds")}
-
-
-def seen_in(view: View, events: Iterable[ActivityEvent]) -> Iterator[ActivityEvent]:
-    """Yield what callers with a view may know of events.
-
-    Where views differ, they know what happens to the skills that they see, under the keys by which they see them, and
-    not who used them. What a line says may name other skills, and everything else is for operators.
-    """
-    if view.shows is None:
-        yield from events
-        return
-    keys = {skill.settings_key: skill.key for skill in view.catalog.skills}
-    for event in events:
-        key = keys.get(event.skill)
-        if key is None and event.about is not None and view.shows(event.about):
-            key = event.about.key
-        if key is not None and event.kind in _SEEN:
-            yield structs.replace(
-                event, skill=key, text=f"{key} {_SEEN[event.kind]}", who="", client="", address="", target="", reason=""
-            )
-
-
-_SEEN: Final[Mapping[str, str]] = {
-    ActivityKind.ACTIVATION: "activated",
-    ActivityKind.READ: "read",
-    ActivityKind.RUN: "ran",
-    ActivityKind.ADDED: "added",
-    ActivityKind.EDITED: "changed",
-    ActivityKind.REMOVED: "removed",
-}
+        return {
+            **structs.asdict(self),
+            "time": datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds"),
+        }
 
 
 class News(NamedTuple):
@@ -247,8 +215,7 @@ class Activity:
                 kind = ActivityKind.ADDED
             elif skill.identity in removed:
                 kind = ActivityKind.REMOVED
-            gone = skill if change.after.get(skill.settings_key) is None else None
-            self.add(kind, line.text, is_trouble=line.is_trouble, skill=skill.settings_key, about=gone)
+            self.add(kind, line.text, is_trouble=line.is_trouble, skill=skill.settings_key)
         if rest := len(lines[_MAX_CHANGES:]):
             self.add(ActivityKind.EDITED, f"and {rest} more changes of skills")
 

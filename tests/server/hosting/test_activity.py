@@ -1,4 +1,4 @@
-"""What happens at a server is there as events: the last ones, and new ones for those who listen, each in its view."""
+"""What happens at a server is there as events: the last ones, and new ones for those who listen."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from pathlib import Path
 import anyio
 
 from server.config.machine import current_environment
-from server.hosting.activity import MAX_EVENTS, Activity, ActivityEvent, News, Subscription, seen_in
+from server.hosting.activity import MAX_EVENTS, Activity, News, Subscription
 from server.hosting.host import Host
 from server.requests import RequestDecision, RequestReason, RequestRecord
 from skills_core import Library, explicit_sources
 from skills_core.live.watch_options import WatchMode
-from tests.conftest import MakeSkill, write_skill
-from tests.server.hosting.two_views import WORDS, host_of, serving_http, write_skills
+from tests.conftest import MakeSkill
 from tests.server.serving import serving
-from tests.server.sessions import open_session
 from tests.server.settings import make_settings
-
-RED, BLUE = frozenset({"red"}), frozenset({"blue"})
 
 
 def told(host: Host) -> list[tuple[str, str]]:
@@ -143,33 +139,3 @@ def test_a_stream_that_its_client_ends_is_no_event_and_a_text_cannot_control_a_t
     wrong, target = RequestDecision.INVALID, "a\x1b[2J\u202eb"
     activity.record(RequestRecord(method="tools/call", request_id="1", target=target, decision=wrong, reason="limit"))
     assert activity.events[0].text.isprintable()
-
-
-async def test_a_reader_with_roles_gets_events_of_its_own_skills_without_their_users(tmp_path: Path) -> None:
-    high, low = write_skills(tmp_path)
-    host = host_of((high, low))
-    async with serving_http(host) as url:
-        for team, word in WORDS.items():
-            async with open_session(url, "modern", client_name=f"{team}-client") as session:
-                await session.client.call_tool("activate_skill", {"name": f"{word}-main"})
-                await session.client.call_tool("activate_skill", {"name": "refunds"})
-                await session.client.call_tool("activate_skill", {"name": "plain"})
-                await session.client.call_tool("activate_skill", {"name": f"{team}-{word}"})
-        for team, word in WORDS.items():
-            write_skill(high / team, f"{word}-new", f"Is {word}.")
-            shutil.rmtree(high / team / f"{word}-users")
-        await host.reload()
-    host.activity.add("schedule", "sched-report began")
-    for view, own, other in ((RED, "quokka", "wombat"), (BLUE, "wombat", "quokka")):
-        seen = [*seen_in(host.view_called(view), host.activity.events)]
-        shown = " ".join(map(repr, map(ActivityEvent.as_object, seen)))
-        assert other not in shown
-        assert "client" not in shown.replace("'client': ''", "")
-        assert [event.text for event in seen if own in event.text] == [
-            f"{own}-main activated",
-            f"{own}-new added",
-            f"{own}-users removed",
-        ]
-        assert sum(event.text == "plain activated" for event in seen) == 2
-        assert sum(event.text == "refunds activated" for event in seen) == 1
-        assert not any("sched" in event.text for event in seen)
