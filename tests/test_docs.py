@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from server.capabilities import CAPABILITIES
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.skills import SourceSettings
@@ -208,6 +209,19 @@ def test_the_architecture_names_every_room_and_the_floor_of_each_of_the_server()
     assert rows == {room: number for number, floor in enumerate(filter(None, rooms), 1) for room in floor}
     core = text.partition("### Rooms of `skills_core`")[2]
     assert [room for floor in CORE_FLOORS for room in floor if f"`{room}`" not in core] == []
+
+
+def test_the_architecture_names_every_capability() -> None:
+    text = (REPOSITORY / "docs/explanation/architecture.md").read_text(encoding="utf-8")
+    table = text.partition("| Capability |")[2].partition("\n\n")[0]
+    assert sorted(each.name for each in CAPABILITIES) == re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+
+
+def test_the_first_page_names_every_guide() -> None:
+    table = (REPOSITORY / "docs/index.md").read_text(encoding="utf-8").partition("| Area |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"\((guides/[\w-]+\.md)\)", table)) == sorted(
+        f"guides/{page.name}" for page in (REPOSITORY / "docs/guides").glob("*.md")
+    )
 
 
 def test_the_table_of_reason_codes_has_a_meaning_and_a_fix_for_each() -> None:
