@@ -225,7 +225,7 @@ class Visit:
 
 
 class SkillPanel(NamedTuple):
-    """A section of the page of each skill; `template` is `NAME/panel.html` for a file in `templates` of the capability.
+    """A section of the page of each skill; `template` is `NAME/x.html` for `x.html` in `templates` of the capability.
 
     `show` returns the values for the template, None if there is nothing to show. It runs in a worker thread. What
     is for `operators` is shown to nobody else.
@@ -239,7 +239,7 @@ class SkillPanel(NamedTuple):
 
 
 class PageTab(NamedTuple):
-    """A page of its own at `/page/KEY`, with a link in the navigation; `show` is as for panels, and None is a 404."""
+    """A page of its own at `/page/KEY`, with a link in the navigation; the rest is as for panels, and None is a 404."""
 
     key: str
     title: str

@@ -75,7 +75,7 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"lint", "panel", "run_eval"},
+    {"lint", "page", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},

@@ -27,9 +27,9 @@ def _status_lines(audit: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _page(host: Host) -> PageParts:
-    from server.capabilities.audit.page import page_of
+    from server.capabilities.audit.page import page_parts
 
-    return page_of(host)
+    return page_parts(host)
 
 
 CAPABILITY: Final = Capability(

@@ -110,7 +110,7 @@ class AuditPanel:
         }
 
 
-def page_of(host: Host) -> PageParts:
+def page_parts(host: Host) -> PageParts:
     """Return the panel."""
     return PageParts(panels=(SkillPanel("audit", "Audit", "audit/audit.html", AuditPanel(host).show),))
 

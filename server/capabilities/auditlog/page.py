@@ -70,7 +70,7 @@ def page_parts(host: Host) -> PageParts:
         return PageParts()
     return PageParts(
         panels=(SkillPanel("use", "Use", "auditlog/use.html", partial(_use, settings), operators=True),),
-        tabs=(PageTab("activity", "Activity", "activity.html", partial(_activity, settings)),),
+        tabs=(PageTab("activity", "Activity", "auditlog/activity.html", partial(_activity, settings)),),
     )
 
 

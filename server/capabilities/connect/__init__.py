@@ -30,9 +30,9 @@ def _hints(settings: Settings, address: PublicAddress) -> Iterable[str]:
 
 
 def _page(host: Host) -> PageParts:
-    from server.capabilities.connect.page import page_of
+    from server.capabilities.connect.page import page_parts
 
-    return page_of(host)
+    return page_parts(host)
 
 
 CAPABILITY: Final = Capability(name="connect", commands=_add_commands, hints=_hints, page=_page)

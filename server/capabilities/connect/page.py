@@ -49,13 +49,13 @@ class Ways(NamedTuple):
     clients: tuple[ClientWay, ...]
 
 
-def page_of(host: Host) -> PageParts:
+def page_parts(host: Host) -> PageParts:
     """Return the tab, which all visitors see."""
 
     def show(visit: Visit) -> Mapping[str, Any]:
         return connect_values(host.settings, visit)
 
-    return PageParts(tabs=(PageTab("connect", "Connect", "connect.html", show, operators=False),))
+    return PageParts(tabs=(PageTab("connect", "Connect", "connect/connect.html", show, operators=False),))
 
 
 def connect_values(settings: Settings, visit: Visit) -> Mapping[str, Any]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.settings import SECTION, check_evals
-from server.capability import Capability, PageParts, SkillPanel
+from server.capability import Capability
 
 if TYPE_CHECKING:
     import typer
 
+    from server.capability import PageParts
     from server.hosting.host import Host
 
 
@@ -28,9 +29,9 @@ def _add_commands(app: typer.Typer) -> None:
 
 
 def _page(_: Host) -> PageParts:
-    from server.capabilities.evals.panel import PANEL_FUNCTIONS, evals_panel
+    from server.capabilities.evals.page import page_parts
 
-    return PageParts(panels=(SkillPanel("evals", "Evals", "evals/panel.html", evals_panel),), globals=PANEL_FUNCTIONS)
+    return page_parts()
 
 
 CAPABILITY: Final = Capability(

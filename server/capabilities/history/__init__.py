@@ -37,9 +37,9 @@ def _part(host: Host) -> ServerPart:
 
 
 def _page(host: Host) -> PageParts:
-    from server.capabilities.history.page import page_of
+    from server.capabilities.history.page import page_parts
 
-    return page_of(host)
+    return page_parts(host)
 
 
 CAPABILITY: Final = Capability(

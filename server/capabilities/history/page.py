@@ -214,7 +214,7 @@ class HistoryPanel:
         return f"The version of {rev[:_REV_DIGITS]} is restored. What it replaced stays in the history."
 
 
-def page_of(host: Host) -> PageParts:
+def page_parts(host: Host) -> PageParts:
     """Return the panel and the action."""
     panel = HistoryPanel(host)
     return PageParts(

@@ -91,7 +91,7 @@ class ShownImprovement(NamedTuple):
 def page_parts(host: Host) -> PageParts:
     """Return the tab of improvements, and the actions that accept and reject a proposal."""
     return PageParts(
-        tabs=(PageTab("improvements", "Improvements", "improvements.html", partial(_show, host.settings)),),
+        tabs=(PageTab("improvements", "Improvements", "improve/improvements.html", partial(_show, host.settings)),),
         actions=(
             PageAction("accept_improvement", partial(_accept, host)),
             PageAction("reject_improvement", _reject),

@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI, check_operation
-from server.capability import Capability, ExtraResource, PageParts, PageTab, ToolModule
+from server.capability import Capability, ExtraResource, ToolModule
 
 if TYPE_CHECKING:
     import typer
 
-    from server.capability import ServerPart
+    from server.capability import PageParts, ServerPart
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.catalog.catalog import Catalog
@@ -56,18 +56,18 @@ def _part(host: Host) -> ServerPart:
 
 
 def _page(host: Host) -> PageParts:
-    from server.capabilities.operation.page import LiveTab
+    from server.capabilities.operation.page import page_parts
 
-    return PageParts(tabs=(PageTab("live", "Live", "live.html", LiveTab(host).show),))
+    return page_parts(host)
 
 
 CAPABILITY: Final = Capability(
     name="operation",
-    page=_page,
     sections=(SECTION,),
     commands=_add_commands,
     checks=check_operation,
     tools=(ToolModule("server.capabilities.operation.tools", _TOOLS, administrative=frozenset(_TOOLS)),),
     resources=(ExtraResource(STATUS_URI, _STATUS, SKILLS_STATUS, _read_status, _status_differs),),
     part=_part,
+    page=_page,
 )

@@ -94,7 +94,7 @@ class Step(NamedTuple):
 def page_parts(host: Host) -> PageParts:
     """Return the tab of runs, and the action that cancels one."""
     return PageParts(
-        tabs=(PageTab("runs", "Runs", "runs.html", partial(_show, host)),),
+        tabs=(PageTab("runs", "Runs", "runs/runs.html", partial(_show, host)),),
         actions=(PageAction("cancel_run", partial(_cancel, host)),),
     )
 

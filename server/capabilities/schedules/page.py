@@ -73,7 +73,7 @@ def page_parts(host: Host) -> PageParts:
     if not can_schedule():
         return PageParts()
     return PageParts(
-        tabs=(PageTab("schedules", "Schedules", "schedules.html", partial(_show, host.settings)),),
+        tabs=(PageTab("schedules", "Schedules", "schedules/schedules.html", partial(_show, host.settings)),),
         actions=(PageAction("pause_schedule", _pause), PageAction("resume_schedule", _resume)),
     )
 

@@ -26,9 +26,9 @@ def _add_commands(app: typer.Typer) -> None:
 
 
 def _page(_: Host) -> PageParts:
-    from server.capabilities.visibility.page import page_of
+    from server.capabilities.visibility.page import page_parts
 
-    return page_of()
+    return page_parts()
 
 
 CAPABILITY: Final = Capability(name="visibility", commands=_add_commands, page=_page)

@@ -92,7 +92,7 @@ class _Derived:
     clashes: Mapping[int, tuple[NameClash, ...]]
 
 
-def page_of() -> PageParts:
+def page_parts() -> PageParts:
     """Return the panel, with what it keeps for its views."""
     derived = PerView(_derive)
 

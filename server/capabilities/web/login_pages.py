@@ -93,7 +93,7 @@ class LoginPages:
     def _page(self, back: str, stranger: Stranger) -> Response:
         provider = self._provider
         response = self._render(
-            "login.html",
+            "web/login.html",
             None,
             stranger.status,
             message=stranger.message,
@@ -166,7 +166,7 @@ class LoginPages:
             await read_form(request, visitor.form_token)
         except FormError as error:
             self._record(request, visitor.principal, _BAD_REQUEST)
-            return self._render("message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
+            return self._render("web/message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
         self._visitors.log_out(request, response)
         self._record(request, visitor.principal, _SEE_OTHER)
         return response
@@ -180,7 +180,7 @@ class LoginPages:
             await pause_before_refusal()
             self._record(request, LOCAL, _FORBIDDEN)
             message = "This link was used before, or is older than a minute. Run `skillserve page` again."
-            return self._render("message.html", None, _FORBIDDEN, title="Not open", message=message)
+            return self._render("web/message.html", None, _FORBIDDEN, title="Not open", message=message)
         self._visitors.begin_operator(request, response)
         self._record(request, LOCAL, _SEE_OTHER)
         return response

@@ -222,14 +222,14 @@ class WebPage(HttpPart):
 
     def _page(self, template: str, visitor: Visitor | None, status: int = 200, **values: Any) -> Response:  # noqa: ANN401
         tabs = [tab for each in self._parts.values() for tab in each.tabs if visitor and _sees(visitor, tab)]
-        page = self._templates.get_template(template if "/" in template else f"web/{template}")
+        page = self._templates.get_template(template)
         return HTMLResponse(page.render(tabs=tabs, visitor=visitor, **values), status)
 
     async def _catalog(self, request: Request, visitor: Visitor) -> Response:
         choice = CatalogChoice.parse(request.query_params)
         view = self._host.view_called(visitor.view)
         found = await anyio.to_thread.run_sync(self._search.find, view, choice)
-        return self._page("catalog.html", visitor, choice=choice, found=found, problems=view.catalog.problems)
+        return self._page("web/catalog.html", visitor, choice=choice, found=found, problems=view.catalog.problems)
 
     async def _skill(self, request: Request, visitor: Visitor) -> Response:
         visit = self._visit(request, visitor)
@@ -241,7 +241,7 @@ class WebPage(HttpPart):
             return await self._file(visitor, visit, skill, path)
         panels = [panel for each in self._parts.values() for panel in each.panels]
         values = await anyio.to_thread.run_sync(skill_values, skill, visit, panels)
-        return self._page("skill.html", visitor, visit=visit, **values)
+        return self._page("web/skill.html", visitor, visit=visit, **values)
 
     async def _file(self, visitor: Visitor, visit: Visit, skill: Skill, path: str) -> Response:
         file = visible_files(skill, visit).get(path)
@@ -252,11 +252,11 @@ class WebPage(HttpPart):
                 skill.file_uri(path), lambda: self._host.view_called(visitor.view).catalog
             )
         except FileUnavailableError as error:
-            return self._page("message.html", visitor, 503, title="Not now", message=str(error))
+            return self._page("web/message.html", visitor, 503, title="Not now", message=str(error))
         except InvalidRequestError:
             return self._missing(visitor, "The file is gone.")
         shown = await anyio.to_thread.run_sync(shown_file, skill, file, raw)
-        return self._page("file.html", visitor, skill=skill, shown=shown)
+        return self._page("web/file.html", visitor, skill=skill, shown=shown)
 
     async def _tab(self, tab: PageTab, request: Request, visitor: Visitor) -> Response:
         visit = self._visit(request, visitor)
@@ -264,27 +264,23 @@ class WebPage(HttpPart):
         if values is None:
             return self._missing(visitor, "There is no such page, or none that you can see.")
         # Long traces and diffs take a while.
-        render = partial(self._page, self._template_of(tab), visitor, tab=tab, visit=visit, **values)
+        render = partial(self._page, tab.template, visitor, tab=tab, visit=visit, **values)
         return await anyio.to_thread.run_sync(render)
-
-    def _template_of(self, tab: PageTab) -> str:
-        name = next(name for name, each in self._parts.items() if tab in each.tabs)
-        return f"{name}/{tab.template}"
 
     async def _act(self, action: PageAction, request: Request, visitor: Visitor) -> Response:
         if not visitor.may_change:
             message = "You cannot change anything here."
-            return self._page("message.html", visitor, 403, title="Not allowed", message=message)
+            return self._page("web/message.html", visitor, 403, title="Not allowed", message=message)
         try:
             form = await read_form(request, visitor.form_token)
         except FormError as error:
-            return self._page("message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
+            return self._page("web/message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
         back = own_address(form.get("back", "/"))
         try:
             said = await anyio.to_thread.run_sync(action.perform, form, self._visit(request, visitor))
         except SkillsError as error:
-            return self._page("message.html", visitor, 409, title="Not done", message=str(error), back=back)
-        return self._page("message.html", visitor, title="Done", message=said, back=back)
+            return self._page("web/message.html", visitor, 409, title="Not done", message=str(error), back=back)
+        return self._page("web/message.html", visitor, title="Done", message=said, back=back)
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
         if self.pages.are_full:
@@ -302,7 +298,7 @@ class WebPage(HttpPart):
         return Response(content, media_type=_ASSETS[name], headers={**_HEADERS, "Cache-Control": "no-cache"})
 
     def _missing(self, visitor: Visitor, message: str) -> Response:
-        return self._page("message.html", visitor, 404, title="Not found", message=message)
+        return self._page("web/message.html", visitor, 404, title="Not found", message=message)
 
 
 def _sees(visitor: Visitor, tab: PageTab) -> bool:

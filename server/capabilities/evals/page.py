@@ -1,4 +1,4 @@
-"""The panel of a skill's page: what evals measured, and how often which agent loads the skill when it should.
+"""The panel `Evals` of a skill's page: what evals measured, and how often which agent loads the skill when it should.
 
 It shows numbers alone: prompts, expected answers and outputs stay in the report of `skillserve report`.
 """
@@ -16,6 +16,7 @@ from server.capabilities.evals.report.scores import interval_text, points, point
 from server.capabilities.evals.report.trigger_results import read_triggers, trigger_verdict
 from server.capabilities.evals.report.workspace import iteration_names, read_iteration
 from server.capabilities.evals.tested_skills import load_version
+from server.capability import PageParts, SkillPanel
 from skills_core.disk.files import Reader
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import SkillsError
@@ -31,15 +32,6 @@ if TYPE_CHECKING:
 _MAX_ITERATIONS: Final = 20
 _MAX_TRIGGERS: Final = 20
 
-PANEL_FUNCTIONS: Final = {
-    "interval_text": interval_text,
-    "points": points,
-    "points_interval": points_interval,
-    "spread_text": spread_text,
-    "trigger_verdict": trigger_verdict,
-}
-"""What the template calls."""
-
 
 class MeasuredTriggers(NamedTuple):
     """The latest trigger results of one agent."""
@@ -48,7 +40,19 @@ class MeasuredTriggers(NamedTuple):
     results: TriggerSet
 
 
-def evals_panel(skill: Skill, visit: Visit) -> Mapping[str, Any] | None:
+def page_parts() -> PageParts:
+    """Return the panel, and what its template calls."""
+    functions = {
+        "interval_text": interval_text,
+        "points": points,
+        "points_interval": points_interval,
+        "spread_text": spread_text,
+        "trigger_verdict": trigger_verdict,
+    }
+    return PageParts(panels=(SkillPanel("evals", "Evals", "evals/evals.html", _show),), globals=functions)
+
+
+def _show(skill: Skill, visit: Visit) -> Mapping[str, Any] | None:
     """Return the values for the template; None if the skill has no results beside its folder."""
     del visit
     if skill.content.kind is not SkillKind.FOLDER:
