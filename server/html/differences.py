@@ -1,9 +1,9 @@
-"""What differs between two texts, word by word or line by line."""
+"""What differs between two texts, word by word, and the lines of a unified diff."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -14,6 +14,9 @@ MAX_COMPARED: Final = 8000
 
 _MIN_EQUAL: Final = 3
 # Fewer words that stay between two changes make a difference hard to read.
+
+_KINDS: Final = {"+": "added", "-": "removed"}
+_HUNK: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
 def description_diff(before: str, after: str) -> list[tuple[str, str]]:
@@ -52,3 +55,23 @@ def _stretches(old: list[str], new: list[str]) -> Iterator[tuple[bool, slice, sl
         yield True, slice(low, low + end - start), slice(start, end)
     if changed:
         yield False, slice(changed[0], len(old)), slice(changed[1], len(new))
+
+
+def diff_lines(diff: str) -> list[tuple[str, str]]:
+    """Return the lines of a unified diff, each `kept`, `added` or `removed`."""
+    # Other ends of lines, such as U+2028, could show a line of a text as one of the diff.
+    return list(_marked(diff.removesuffix("\n").split("\n"))) if diff else []
+
+
+def _marked(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    old = new = 0  # lines that the hunk still has of each text
+    for line in lines:
+        sign = line[:1]
+        # The removed line `-- x` looks like the name of a file, so what is a name depends on where it stands.
+        is_name = not old and not new and line.startswith(("--- ", "+++ "))
+        if old or new:
+            old -= sign in {" ", "-"}
+            new -= sign in {" ", "+"}
+        elif found := _HUNK.match(line):
+            old, new = (int(count or 1) for count in found.groups())
+        yield "kept" if is_name else _KINDS.get(sign, "kept"), line

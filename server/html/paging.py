@@ -34,9 +34,9 @@ def page_number(query: Mapping[str, str]) -> int:
 
 
 def paged(
-    entries: Sequence[_Item], size: int, path: str, query: Mapping[str, str], kept: Mapping[str, str] | None = None
+    entries: Sequence[_Item], size: int, number: int, path: str, query: Mapping[str, str] | None = None
 ) -> Paged[_Item]:
-    """Return the page of `size` entries that `query` names, the last one if there are fewer; links have `kept` too."""
+    """Return the page of `size` entries with this number, or the last one; links to others keep `query`."""
     pages = max(1, -(-len(entries) // size))
-    page = min(page_number(query), pages)
-    return Paged(entries[(page - 1) * size : page * size], len(entries), page, pages, path, kept or {})
+    page = min(number, pages)
+    return Paged(entries[(page - 1) * size : page * size], len(entries), page, pages, path, query or {})

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from time import monotonic
@@ -24,6 +23,7 @@ from server.capabilities.web.catalog_page import skill_address, skill_at
 from server.capability import PageAction, PageParts, SkillPanel
 from server.config.machine import state_home
 from server.hosting.views import PerView
+from server.html.differences import diff_lines
 from skills_core.errors import HistoryError
 from skills_core.history.store import has_history, is_available
 from skills_core.history.versions import BEGINNING, BY_HAND, Cause
@@ -75,20 +75,20 @@ _CAUSES: Final[Mapping[str, tuple[str, str]]] = {
 class ShownDiff(NamedTuple):
     """The lines of a diff, and how many characters are left out at its end."""
 
-    lines: tuple[str, ...]
+    lines: Sequence[tuple[str, str]]
     left_out: int = 0
 
     @classmethod
     def of(cls, text: str, most: int) -> ShownDiff:
         """Return a diff cut at the end of a line."""
         if len(text) <= most:
-            return cls(tuple(text.splitlines()))
+            return cls(diff_lines(text))
         end = text.rfind("\n", 0, most) + 1 or most
-        return cls(tuple(text[:end].splitlines()), len(text) - end)
+        return cls(diff_lines(text[:end]), len(text) - end)
 
 
 class ShownVersion(NamedTuple):
-    """A commit with the badge of its cause, its time and its own words.
+    """A commit with the badge of its cause and its own words.
 
     `diff` is what it changed, None for the first one, or if that takes too long.
     """
@@ -96,7 +96,6 @@ class ShownVersion(NamedTuple):
     commit: HistoryCommit
     kind: str
     cause: str
-    when: datetime
     words: str
     diff: ShownDiff | None
 
@@ -183,7 +182,7 @@ class HistoryPanel:
         key = (found.root, found.name, visit.is_operator)
         known = kept.get(key)
         if known is None or known[0] != revs.revs:
-            known = revs.revs, tuple(_shown(opened, revs.revs, evals=visit.is_operator))
+            known = revs.revs, tuple(_described(opened, revs.revs, evals=visit.is_operator))
         _keep(kept, key, known, _KEPT)
         return known[1]
 
@@ -243,7 +242,7 @@ def _keep(kept: OrderedDict[_KeptKey, _KeptValue], key: _KeptKey, value: _KeptVa
         kept.pop(next(iter(kept)), None)
 
 
-def _shown(opened: _Opened, revs: tuple[str, ...], *, evals: bool) -> Iterator[ShownVersion]:
+def _described(opened: _Opened, revs: tuple[str, ...], *, evals: bool) -> Iterator[ShownVersion]:
     history, found, sees = opened
     shows = partial(is_shown, found.name, evals=evals)
     end = monotonic() + _SECONDS
@@ -253,7 +252,7 @@ def _shown(opened: _Opened, revs: tuple[str, ...], *, evals: bool) -> Iterator[S
             diff = ShownDiff.of(history.change_of(found.name, commit.rev, shows, sees), _MAX_DIFF)
         kind, cause = _CAUSES.get(commit.cause, ("none", commit.cause))
         words = "" if commit.message in {BEGINNING, BY_HAND} else commit.message
-        yield ShownVersion(commit, kind, cause, datetime.fromisoformat(commit.when), words, diff)
+        yield ShownVersion(commit, kind, cause, words, diff)
 
 
 def _confirmation(opened: _Opened, rev: str) -> Confirmation:

@@ -13,7 +13,8 @@ from msgspec import Struct
 from server.capabilities.improve.records import improvement_records
 from server.capabilities.runs.page import run_address
 from server.capability import PageAction, PageParts, PageTab
-from server.html.paging import paged
+from server.html.differences import diff_lines
+from server.html.paging import page_number, paged
 from server.html.words import percent
 from skills_core.improve.improvement import ImprovementStatus
 
@@ -82,7 +83,7 @@ class ShownImprovement(NamedTuple):
     skill: Skill | None
     is_open: bool
     evidence: Sequence[str]
-    lines: Sequence[str]
+    lines: Sequence[tuple[str, str]]
     left_out: int
     run: str
     trace: str
@@ -125,7 +126,7 @@ def _show(settings: Settings, visit: Visit) -> Mapping[str, Any]:
     found = improvement_records().all(faults.append)
     # Open proposals wait for a person; the sort keeps the newest first.
     found.sort(key=lambda each: each["status"] != ImprovementStatus.PROPOSED)
-    page = paged(found, PAGE_SIZE, PATH, visit.query)
+    page = paged(found, PAGE_SIZE, page_number(visit.query), PATH)
     shown: list[ShownImprovement] = []
     for each in page.entries:
         try:
@@ -151,8 +152,7 @@ def _shown(texts: Mapping[str, Any], visit: Visit) -> ShownImprovement:
     record = msgspec.convert(texts, _Recorded)
     place = (record.source, record.place)
     skills = visit.view.catalog.skills
-    # Other ends of lines, such as U+2028, could show a line of a text as one of the diff.
-    lines = record.diff.removesuffix("\n").split("\n") if record.diff else []
+    lines = diff_lines(record.diff or "")
     return ShownImprovement(
         record=record,
         kind=_KINDS.get(record.status, "none"),

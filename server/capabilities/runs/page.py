@@ -16,7 +16,7 @@ from urllib.parse import quote
 from server.capabilities.runs.run_reading import read_run, read_runs, without_secrets_of
 from server.capabilities.runs.settings import RunSettings
 from server.capability import PageAction, PageParts, PageTab
-from server.html.paging import paged
+from server.html.paging import page_number, paged
 from skills_core.errors import SkillsError
 from skills_core.guard.tool import CallDecision
 from skills_core.runs.models import ModelUnavailableError, has_extra, parse_model, price_of
@@ -112,7 +112,7 @@ def _show(host: Host, visit: Visit) -> Mapping[str, Any] | None:
 def _listed(settings: Settings, visit: Visit) -> Mapping[str, Any]:
     faults: list[str] = []
     traces = read_runs(settings, faults.append)
-    page = paged(traces, PAGE_SIZE, PATH, visit.query)
+    page = paged(traces, PAGE_SIZE, page_number(visit.query), PATH)
     shown = without_secrets_of(settings, [*page.entries])
     runs = [_run(settings, each, visit) for each in shown]
     return {"run": None, "page": page, "runs": runs, "faults": faults}

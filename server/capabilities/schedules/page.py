@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from server.capabilities.runs.page import run_address
 from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
 from server.capability import PageAction, PageParts, PageTab
-from server.html.paging import paged
+from server.html.paging import page_number, paged
 
 if TYPE_CHECKING:
     from server.capabilities.schedules.store import ScheduleStore
@@ -104,7 +104,7 @@ def _show(settings: Settings, visit: Visit) -> Mapping[str, Any]:
         found = overview(store, settings, now)
     except ScheduleError as error:
         return {"page": None, "schedules": [], "fault": str(error), "facts": [], "warnings": []}
-    page = paged(found["schedules"], PAGE_SIZE, PATH, visit.query)
+    page = paged(found["schedules"], PAGE_SIZE, page_number(visit.query), PATH)
     # Those of single schedules are shown with these.
     own = {f"{each['name']}: {warning}" for each in found["schedules"] for warning in each["warnings"]}
     return {

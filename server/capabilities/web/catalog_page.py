@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from server.hosting.views import PerView
-from server.html.paging import page_number
+from server.html.paging import Paged, page_number, paged
 from skills_core.selection.policy import SelectionPolicy
 from skills_core.skills.skill import State
 
@@ -64,30 +64,26 @@ class CatalogChoice:
             page=page_number(query),
         )
 
-    def address(self, page: int) -> str:
-        """Return the address of another page of the same choice."""
-        chosen = replace(self, page=page)
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The parameters of an address with this choice, without the page."""
         values = {
-            "q": chosen.words,
-            "state": chosen.state.value if chosen.state else "",
-            "faulty": "yes" if chosen.faulty else "",
-            "order": "" if chosen.order is Order.NAME else chosen.order.value,
-            "page": "" if page == 1 else str(page),
+            "q": self.words,
+            "state": self.state.value if self.state else "",
+            "faulty": "yes" if self.faulty else "",
+            "order": "" if self.order is Order.NAME else self.order.value,
         }
-        text = urlencode({name: value for name, value in values.items() if value})
-        return f"/?{text}" if text else "/"
+        return {name: value for name, value in values.items() if value}
 
 
 class FoundSkills(NamedTuple):
-    """The skills on one page of the list, the number of all that were found, and of pages.
+    """The skills that were found, a page of them.
 
     `states` counts all skills of the view by state, `faulty` those with diagnostics. `similar` tells that no skill has
     the words, and that these are what `find_skills` returns.
     """
 
-    skills: Sequence[Skill]
-    total: int
-    pages: int
+    page: Paged[Skill]
     states: Mapping[State, int]
     faulty: int
     similar: bool = False
@@ -162,12 +158,8 @@ class CatalogSearch:
         similar: list[Skill] = []
         if not chosen and choice.words and not choice.faulty and choice.state in {None, State.ACTIVE}:
             chosen = similar = [match.skill for match in view.search(choice.words, _SIMILAR)]
-        pages = max(1, -(-len(chosen) // PAGE_SIZE))
-        begin = (min(choice.page, pages) - 1) * PAGE_SIZE
         return FoundSkills(
-            skills=chosen[begin : begin + PAGE_SIZE],
-            total=len(chosen),
-            pages=pages,
+            page=paged(chosen, PAGE_SIZE, choice.page, "/", choice.query),
             states=prepared.states,
             faulty=len(prepared.faulty),
             similar=bool(similar),

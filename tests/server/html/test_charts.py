@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.html.charts import Counts, draw_bars
-from server.html.paging import paged
+from server.html.paging import page_number, paged
 from server.html.words import dollars, moment_text
 
 
@@ -38,13 +38,13 @@ def test_no_bars_and_many_labels_are_drawn() -> None:
     [({}, [0, 1]), ({"page": "3"}, [4]), ({"page": "9"}, [4]), ({"page": "0"}, [0, 1]), ({"page": "²"}, [0, 1])],
 )
 def test_a_page_beyond_the_last_is_the_last(query: dict[str, str], expected: list[int]) -> None:
-    assert paged(range(5), 2, "/x", query).entries == range(5)[expected[0] : expected[-1] + 1]
+    assert paged(range(5), 2, page_number(query), "/x").entries == range(5)[expected[0] : expected[-1] + 1]
 
 
 def test_links_to_other_pages_keep_what_was_chosen() -> None:
-    page = paged(range(5), 2, "/x", {"page": "2"}, {"q": "a&b"})
+    page = paged(range(5), 2, 2, "/x", {"q": "a&b"})
     assert (page.pages, page.address(1), page.address(3)) == (3, "/x?q=a%26b", "/x?q=a%26b&page=3")
-    assert paged([], 2, "/x", {}).address(1) == "/x"
+    assert paged([], 2, 1, "/x").address(1) == "/x"
 
 
 def test_moments_and_prices_in_words() -> None:
