@@ -5,12 +5,8 @@ A content security policy by digests or origins stands behind the escaping: even
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -63,21 +59,3 @@ def visible(value: Any) -> Any:  # noqa: ANN401 - what a template shows
         return value
     shown = with_hidden_shown(without_lone_surrogates(value).replace("\r\n", "\n"))
     return _FORBIDDEN.sub("\ufffd", shown)
-
-
-@cache
-def asset(package: str, name: str) -> str:
-    """Return the text of a file in the folder `assets` of a package."""
-    content = (files(package) / "assets" / name).read_text(encoding="utf-8")
-    # The parser of HTML turns line ends into \n before the browser compares the digest.
-    return content.replace("\r\n", "\n")
-
-
-def base_style() -> str:
-    """Return the style sheet that all pages begin with."""
-    return asset(_ROOM, "base.css")
-
-
-def source_digest(content: str) -> str:
-    """Return the source expression of a content security policy for an inline style sheet or script."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode('ascii')}"

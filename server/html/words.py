@@ -68,7 +68,7 @@ def moment_text(moment: object) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """Return a price, to a hundredth of a cent if it is small."""
+    """Return a price in US dollars, to a hundredth of a cent if it is small."""
     if value is None:
         return UNKNOWN
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"

@@ -7,35 +7,29 @@ and some add styles, which it allows.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from functools import cache
-from pathlib import Path
+from functools import cache, partial
 from typing import Final
 
-_FOLDER: Final = Path(__file__).with_name("page")
+from server.html.asset_files import asset, source_digest
+
+_file: Final = partial(asset, "server.capabilities.apps")
 
 
 @cache
 def page_of(tool: str) -> str:
     """Return the page of a tool; this reads files."""
-    script = "\n" + _part("view.js")
-    parts = {"policy": _policy(script), "style": _part("view.css"), "script": script[1:], "tool": tool}
-    page = _part("view.html")
+    script = "\n" + _file("view.js")
+    parts = {"policy": _policy(script), "style": _file("view.css"), "script": script[1:], "tool": tool}
+    page = _file("view.html")
     for name, text in parts.items():
         page = page.replace("{{ " + name + " }}", text)
     return page
 
 
-def _part(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
-
-
 def _policy(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     rules = [
         "default-src 'none'",
-        f"script-src 'sha256-{digest}'",
+        f"script-src '{source_digest(script)}'",
         "style-src 'unsafe-inline'",
         "base-uri 'none'",
         "form-action 'none'",

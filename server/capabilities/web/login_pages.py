@@ -78,7 +78,7 @@ class LoginPages:
             routes.append(Route(CALLBACK, guarded(partial(self._callback, provider)), methods=["GET"]))
         return routes
 
-    def asked(self, request: Request, stranger: Stranger) -> Response:
+    def ask(self, request: Request, stranger: Stranger) -> Response:
         """Return the answer to a stranger: the page of the login, or a way to the provider that asks for nothing."""
         mode = request.headers.get("sec-fetch-mode")
         address = request.scope["raw_path"] + (b"?" if request.scope["query_string"] else b"")

@@ -24,7 +24,8 @@ from server.capabilities.web.settings import LINK_PATH
 from server.capabilities.web.skill_page import below_source, shown_file, skill_values, visible_files
 from server.capabilities.web.visitors import Stranger, Visitors
 from server.capability import HttpPart, PageParts, Visit
-from server.html.environment import asset, base_style, template_environment
+from server.html.asset_files import asset, base_style
+from server.html.environment import template_environment
 from server.requests import ADMIN_METHOD, PAGE_METHOD, RequestDecision, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
 from server.transport.greeting import public_address
@@ -177,7 +178,7 @@ class WebPage(HttpPart):
             begin = perf_counter()
             visitor = await self._visitors.of(request)
             if isinstance(visitor, Stranger):
-                return self._login.asked(request, visitor)
+                return self._login.ask(request, visitor)
             response = await endpoint(request, visitor)
             self._record(request, visitor.principal, response.status_code, perf_counter() - begin)
             return response

@@ -22,14 +22,13 @@ from server.capabilities.evals.report.model import Status
 from server.capabilities.evals.report.scores import (
     check_scores,
     interval_text,
-    money,
     points,
     points_interval,
     run_scores,
     spread_text,
 )
 from server.capabilities.evals.report.trigger_results import trigger_verdict
-from server.html.words import amount, percent
+from server.html.words import amount, dollars, percent
 from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
 from skills_core.evals.grading.benchmark import ungraded
 from skills_core.evals.statistics import too_many_failed
@@ -421,7 +420,7 @@ def _arms(iteration: Iteration) -> Iterator[str]:
         cells = [
             *(_text(score.arm.replace("_", " ")), spread_text(score.rate, percent)),
             f"{passed} of {total} {interval_text(score.interval)}".strip(),
-            *(spread_text(score.seconds, amount), spread_text(score.tokens, amount), money(score.cost)),
+            *(spread_text(score.seconds, amount), spread_text(score.tokens, amount), dollars(score.cost)),
             str(score.failed),
         ]
         yield f"| {' | '.join(cells)} |"

@@ -23,17 +23,17 @@ from server.capabilities.evals.report.scores import (
     check_scores,
     difference,
     interval_text,
-    money,
     points,
     points_interval,
     spread_text,
 )
 from server.capabilities.evals.report.trigger_results import trigger_verdict
 from server.capabilities.evals.workspace import STALE_SECONDS
+from server.html.asset_files import asset, base_style, source_digest
 from server.html.charts import Line
 from server.html.differences import description_diff
-from server.html.environment import asset, base_style, source_digest, template_environment
-from server.html.words import UNKNOWN, amount, percent
+from server.html.environment import template_environment
+from server.html.words import UNKNOWN, amount, dollars, percent
 from skills_core.diagnostics import agreeing
 from skills_core.evals.statistics import wilson
 
@@ -114,7 +114,6 @@ def _environment() -> Environment:
             "baseline_words": baseline_words,
             "check_scores": check_scores,
             "interval_text": interval_text,
-            "money": money,
             "points": points,
             "points_interval": points_interval,
             "spread_text": spread_text,
@@ -165,7 +164,7 @@ def _run_numbers(run: Run) -> str:
     shown = [percent(run.rate)]
     shown += [f"{amount(run.seconds)} s"] * (run.seconds is not None)
     shown += [_number_of(run.tokens, "token"), _number_of(run.tool_calls, "tool call")]
-    shown += [money(run.cost)] * (run.cost is not None)
+    shown += [dollars(run.cost)] * (run.cost is not None)
     return ", ".join(filter(None, shown))
 
 

@@ -56,11 +56,6 @@ def _signed(value: int) -> str:
     return f"{value:+d}" if value else "0"
 
 
-def money(value: float | None) -> str:
-    """Return US dollars."""
-    return UNKNOWN if value is None else f"${value:,.4f}" if 0 < value < 1 else f"${value:,.2f}"
-
-
 def spread_text(spread: Spread | None, shown: Callable[[float], str]) -> str:
     """Return a mean, with its standard deviation if the values differ."""
     if spread is None:
