@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from server.html.words import percent
 
@@ -22,6 +22,18 @@ _STYLES: Final = 4
 
 _MAX_LABELS = 12
 # Labels of the horizontal axis that fit beside one another.
+
+_MAX_BAR_LABELS: Final = 7
+# The same for bars, with labels such as `11-27` in the large letters of a narrow screen.
+
+_GRID: Final = 4
+# Steps of the vertical axis.
+
+_BAR: Final = 0.7
+# Of the room of a bar, its width.
+
+MAX_PARTS: Final = _STYLES
+"""Parts of a bar that can be told apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +54,21 @@ class Series(NamedTuple):
     whiskers: list[tuple[float, float, float]]
 
 
-class Chart(NamedTuple):
+class Bars(NamedTuple):
+    """The bars of one part as they are drawn: x, y, width and height of each."""
+
+    name: str
+    style: int
+    bars: list[tuple[float, float, float, float]]
+
+
+_DrawnT = TypeVar("_DrawnT", Series, Bars)
+
+
+class Chart(NamedTuple, Generic[_DrawnT]):
     """A chart as it is drawn, with its numbers in `words`. `grid` and `ticks` are the labels of both axes."""
 
-    series: list[Series]
+    series: list[_DrawnT]
     words: str
     grid: list[tuple[float, str]]
     ticks: list[tuple[float, str]]
@@ -55,11 +78,11 @@ class Chart(NamedTuple):
     right: int = _WIDTH - _RIGHT
 
 
-def draw_chart(labels: Sequence[str], lines: Sequence[Line]) -> Chart:
+def draw_chart(labels: Sequence[str], lines: Sequence[Line]) -> Chart[Series]:
     """Return where the parts of the chart of some lines are; the labels are those of the positions."""
     words = [f"{line.name}: {', '.join(percent(rate) for rate in line.rates)}" for line in lines]
     series = [_drawn(line, number, len(lines), len(labels)) for number, line in enumerate(lines)]
-    grid = [(_y(step / 4), percent(step / 4)) for step in range(5)]
+    grid = [(_y(step / _GRID), percent(step / _GRID)) for step in range(_GRID + 1)]
     return Chart(series, "; ".join(words), grid, list(_ticks(labels)))
 
 
@@ -99,39 +122,7 @@ class Counts:
     values: tuple[int, ...]
 
 
-class Bars(NamedTuple):
-    """The bars of one part as they are drawn: x, y, width and height of each."""
-
-    name: str
-    style: int
-    bars: list[tuple[float, float, float, float]]
-
-
-class BarChart(NamedTuple):
-    """A chart of stacked bars as it is drawn, with its numbers in `words`. `grid` and `ticks` are as in `Chart`."""
-
-    series: list[Bars]
-    words: str
-    grid: list[tuple[float, str]]
-    ticks: list[tuple[float, str]]
-    width: int = _WIDTH
-    height: int = _HEIGHT
-    left: int = _LEFT
-    right: int = _WIDTH - _RIGHT
-
-
-MAX_PARTS: Final = _STYLES
-"""Parts of a bar that can be told apart."""
-
-_MAX_DAYS: Final = 7
-# Labels such as `11-27` that fit beside one another in the large letters of a narrow screen.
-
-_GRID: Final = 4
-_BAR: Final = 0.7
-# Of the room of a bar.
-
-
-def draw_bars(labels: Sequence[str], parts: Sequence[Counts]) -> BarChart:
+def draw_bars(labels: Sequence[str], parts: Sequence[Counts]) -> Chart[Bars]:
     """Return where the bars of some numbers are, the first part at the bottom; the labels are those of the bars."""
     highest = max((sum(each) for each in zip(*(part.values for part in parts), strict=True)), default=0)
     step = _round_step(highest)
@@ -150,9 +141,9 @@ def draw_bars(labels: Sequence[str], parts: Sequence[Counts]) -> BarChart:
         series.append(Bars(part.name, number % _STYLES, bars))
     words = "; ".join(f"{part.name}: {sum(part.values):,}" for part in parts)
     grid = [(_y(line / _GRID), f"{line * step:,}") for line in range(_GRID + 1)]
-    every = -(-len(labels) // _MAX_DAYS) or 1
+    every = -(-len(labels) // _MAX_BAR_LABELS) or 1
     middle = [(round(_LEFT + room * (place + 0.5), 1), labels[place]) for place in range(0, len(labels), every)]
-    return BarChart(series, words, grid, middle)
+    return Chart(series, words, grid, middle)
 
 
 def _round_step(highest: int) -> int:
