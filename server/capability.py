@@ -129,7 +129,7 @@ class ServerPart:
         """Work in the background while the server runs, until cancelled."""
 
     async def announce(self) -> None:
-        """Notify clients of changes, until cancelled; this begins once a client has its first answers."""
+        """Notify clients of changes, and do other work that can wait until a client has its first answers."""
 
     def drain(self) -> None:
         """End streams that would keep the server running: it answers what it has begun, and stops then."""
@@ -362,7 +362,7 @@ class Capability:
     """Returns what it does beside that while a server runs over HTTP, None if its settings switch it off."""
     hints: Callable[[Settings, PublicAddress], Iterable[str]] | None = None
     """Returns lines for people who open the address in a browser: how to use the server there."""
-    announce: Callable[[Settings, str], Iterable[tuple[str, str]]] | None = None
+    start_lines: Callable[[Settings, str], Iterable[tuple[str, str]]] | None = None
     """Returns what to tell the person who starts a server over HTTP at a terminal, by the origin of the server: lines
     with headings of at most 15 characters."""
     page: Callable[[Host], PageParts] | None = None

@@ -217,10 +217,10 @@ async def _serve_clients(host: Host, skill_server: SkillServer, server: HttpServ
 
 def _announce(library: Library, settings: Settings, port: int) -> None:
     """Print to stderr what is served, where, and how to connect."""
-    counts = Counter(str(skill.state) for skill in library.catalog.skills)
-    states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
     from server.transport.listening import local_origin
 
+    counts = Counter(str(skill.state) for skill in library.catalog.skills)
+    states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
     origin = local_origin(settings.http, port)
     url = origin + settings.http.path
     if settings.logging.format is LogFormat.JSON:
@@ -237,8 +237,8 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
         *(
             f"  {heading:<15} {one_line(text)}"
             for each in CAPABILITIES
-            if each.announce is not None
-            for heading, text in each.announce(settings, origin)
+            if each.start_lines is not None
+            for heading, text in each.start_lines(settings, origin)
         ),
         "  stop            Ctrl-C",
     ]

@@ -50,7 +50,7 @@ def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
     return check_web(configuration)
 
 
-def _announce(settings: Settings, origin: str) -> Iterable[tuple[str, str]]:
+def _start_lines(settings: Settings, origin: str) -> Iterable[tuple[str, str]]:
     from server.config.machine import own_command
     from server.transport.listening import requires_login
 
@@ -63,5 +63,10 @@ def _announce(settings: Settings, origin: str) -> Iterable[tuple[str, str]]:
 
 
 CAPABILITY: Final = Capability(
-    name="web", sections=(SECTION,), commands=_add_commands, checks=_checks, http_part=_http_part, announce=_announce
+    name="web",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=_checks,
+    http_part=_http_part,
+    start_lines=_start_lines,
 )

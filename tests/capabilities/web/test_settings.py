@@ -62,8 +62,8 @@ def test_the_check_finds_that_nobody_is_an_operator(tmp_path: Path) -> None:
 
 def test_the_terminal_is_told_where_the_page_is_and_how_to_be_its_operator() -> None:
     def told(origin: str, **options: object) -> dict[str, str]:
-        assert CAPABILITY.announce is not None
-        return dict(CAPABILITY.announce(make_settings(**options), origin))
+        assert CAPABILITY.start_lines is not None
+        return dict(CAPABILITY.start_lines(make_settings(**options), origin))
 
     for port, words in (("8000", " page"), ("90", " page --port 90")):
         usual = told(f"http://localhost:{port}")
