@@ -65,8 +65,8 @@ def post(
 
     from server.wire.http_client import HttpCalls
 
-    async def post() -> HttpAnswer:
+    async def send() -> HttpAnswer:
         async with HttpCalls(_SECONDS, _MAX_BYTES, connect_seconds=_CONNECT_SECONDS, socket=socket) as calls:
             return await calls.send("POST", address, proxy=proxy, headers=headers)
 
-    return anyio.run(post)
+    return anyio.run(send)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.connect.clients import HttpServer, LocalServer, deeplink, entry_for, known_clients
+from server.capabilities.connect.clients import SYSTEMS, HttpServer, LocalServer, deeplink, entry_for, known_clients
 from server.capabilities.connect.documents import with_entry
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["client_pages"]
 
 _NOTE: Final = "<!-- Generated from server/capabilities/connect/clients.json by `make reference`; do not edit. -->"
-_SYSTEMS: Final = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 _PROGRAM: Final = LocalServer("/path/to/skillserve", ("serve", "/path/to/skills"))
 _KEPT_ALIVE: Final = (
     "{0} does not start a server again that has crashed or was killed (`kill -9`). So the entry has `--keep-alive`, "
@@ -105,7 +104,7 @@ def _per_system(path: FilePath) -> Iterator[tuple[str, str]]:
     if isinstance(path, str):
         yield "your own", path
         return
-    yield from ((system, path[key]) for key, system in _SYSTEMS.items() if key in path)
+    yield from ((system, path[key]) for key, system in SYSTEMS.items() if key in path)
 
 
 def _shown(path: str) -> str:

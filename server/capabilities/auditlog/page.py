@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from server.capabilities.auditlog.analytics import USES, DayCount, UsageEvent, UsageFile, usage_report
-from server.capabilities.auditlog.reading import LogReader, RecordFilter
+from server.capabilities.auditlog.reading import LogReader, RecordFilter, days_after
 from server.capabilities.auditlog.recording import wants_audit_log
 from server.capabilities.auditlog.records import AuditLogError
 from server.capabilities.auditlog.settings import AuditLogSettings, audit_log_folder
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
 
 PATH: Final = "/page/activity"
 MAX_RECORDS: Final = 50
-"""Records that the tab shows; the page of a skill shows its latest ones."""
+"""Records that the tab shows."""
 
 _OF_A_SKILL: Final = 20
+# Records on the page of a skill.
+
 _MOST_SKILLS: Final = 20
 _MOST_NAMES: Final = 50
 _DAYS: Final = (7, 30, 90, 365)
@@ -164,7 +166,7 @@ def _chart(
             return None
         # Of days before the first count, nobody knows.
         since = min(max(wanted, date.fromisoformat(counted_since)), today)
-        rows = file.days(since.isoformat(), (today + timedelta(days=1)).isoformat(), skill)
+        rows = file.days(since.isoformat(), days_after(today, 1).isoformat(), skill)
     except AuditLogError as error:
         faults.append(str(error))
         return None
@@ -212,9 +214,9 @@ def _report(
     """Return the report of analytics with its longest lists cut, None if uses are not counted or cannot be read."""
     if not settings.section(AuditLogSettings).analytics:
         return None
-    until = (datetime.now(UTC).date() + timedelta(days=1)).isoformat()
+    until = days_after(datetime.now(UTC).date(), 1)
     try:
-        counts = UsageFile(state_home()).read(_first(days).isoformat(), until)
+        counts = UsageFile(state_home()).read(_first(days).isoformat(), until.isoformat())
     except AuditLogError as error:
         if str(error) not in faults:
             faults.append(str(error))

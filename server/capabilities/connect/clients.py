@@ -26,6 +26,9 @@ from server.config.values import resolved_path
 HEADER_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 """How a header that a user gives refers to an environment variable."""
 
+SYSTEMS: Final = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
+"""The systems that a path may depend on, as Python names them and as people do."""
+
 FilePath = str | dict[str, str]
 """A path that is the same everywhere, or one for each `sys.platform`."""
 

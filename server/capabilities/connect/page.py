@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.capabilities.connect.clients import ClientFile, HttpServer, deeplink, entry_for, known_clients
+from server.capabilities.connect.clients import SYSTEMS, ClientFile, HttpServer, deeplink, entry_for, known_clients
 from server.capabilities.connect.documents import with_entry
 from server.capability import PageParts, PageTab
 from server.transport.client_commands import (
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from server.capability import Visit
     from server.config.settings.model import Settings
     from server.hosting.host import Host
-
-_SYSTEMS: Final = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 
 
 class ClientWay(NamedTuple):
@@ -92,6 +90,6 @@ def _files(client: ClientFile) -> Iterator[tuple[str, str]]:
     if isinstance(client.user, str):
         yield "", client.user
     else:
-        yield from ((_SYSTEMS.get(system, system), file) for system, file in client.user.items())
+        yield from ((SYSTEMS.get(system, system), file) for system, file in client.user.items())
     if client.project is not None:
         yield "one project", client.project

@@ -99,8 +99,9 @@ def _over_http(url: str, settings: Settings, path: str) -> _Reached:
 
 
 def _parse(answer: HttpAnswer) -> _Reloaded:
+    refusals = {**REFUSALS, 500: "the reload failed and the skills are unchanged; the server's log says why"}
     if answer.status != 200:  # noqa: PLR2004 - OK
-        fail(REFUSALS.get(answer.status, f"the server answered with HTTP {answer.status}"), EXIT_NO)
+        fail(refusals.get(answer.status, f"the server answered with HTTP {answer.status}"), EXIT_NO)
     try:
         return msgspec.json.decode(answer.body, type=_Reloaded)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -32,7 +32,6 @@ REFUSALS: Final = {
     404: "the server has no admin endpoint over HTTP, or a proxy denies it; set SKILLSERVE_ADMIN_TOKEN where the server"
     " runs, or ask it there",
     421: "the server does not accept this host name; allow it where the server runs, with --allowed-host",
-    500: "the reload failed and the skills are unchanged; the server's log says why",
 }
 """What people are told if a server refuses a request to its admin routes, by the status of its answer."""
 

@@ -49,7 +49,7 @@ class ShownScheduledRun(NamedTuple):
 class ShownSchedule(NamedTuple):
     """A schedule as the page shows it. `output` is that of its latest run that has ended; `unread` says if it is gone.
 
-    `rights` and `spent` are words, empty if the schedule cannot be read.
+    One that cannot be read has its warnings alone.
     """
 
     name: str
@@ -109,7 +109,7 @@ def _show(settings: Settings, visit: Visit) -> Mapping[str, Any]:
     own = {f"{each['name']}: {warning}" for each in found["schedules"] for warning in each["warnings"]}
     return {
         "page": page,
-        "schedules": [_shown(store, settings, each, now, visit) for each in page.entries],
+        "schedules": [_shown(store, settings, each, found["limits"]["each"], now, visit) for each in page.entries],
         "fault": "",
         "facts": [*_limits(found, spent_words(found["spent"], found["limits"]["together"]))],
         "warnings": [*_not_fired(settings), *(each for each in found["warnings"] if each not in own)],
@@ -135,9 +135,14 @@ def _limits(found: Mapping[str, Any], spent: str) -> Iterator[tuple[str, str]]:
 
 
 def _shown(
-    store: ScheduleStore, settings: Settings, watched: Mapping[str, Any], now: datetime, visit: Visit
+    store: ScheduleStore,
+    settings: Settings,
+    watched: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    now: datetime,
+    visit: Visit,
 ) -> ShownSchedule:
-    """Return a schedule of the overview with its runs; one that cannot be read has its warnings alone."""
+    """Return a schedule of the overview with its runs; `limits` are those of each schedule and day."""
     from server.capabilities.runs.run_reading import without_secrets_of
     from server.capabilities.schedules.actions import rights_words, schedule_object, spent_words
     from server.capabilities.schedules.allowances import ScheduleError
@@ -152,12 +157,10 @@ def _shown(
     except ScheduleError as error:
         return unread._replace(warnings=[*warnings, str(error)])
     found = schedule_object(store, name, binding, now)
-    limits = settings.section(ScheduleSettings)
-    each = {key: getattr(limits, f"each_{key}_per_day") for key in ("runs", "tokens", "dollars")}
     facts = [
         ("Model", str(watched["model"])),
         ("May use", rights_words(watched["rights"])),
-        ("Used today", spent_words(watched["spent"], each)),
+        ("Used today", spent_words(watched["spent"], limits)),
         *_choices(found),
     ]
     output, trouble = _latest_output([run for run in found["runs"] if run["status"] != "running"])

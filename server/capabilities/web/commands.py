@@ -35,7 +35,9 @@ def page(
     import webbrowser
 
     chosen = load_settings({"port": port}, os.environ, current_places().config_home).http.port
-    answer = ask_by_socket(chosen, LINK_PATH, f"open http://localhost:{chosen}/ without what is the operator's")
+    answer = ask_by_socket(
+        chosen, LINK_PATH, f"open http://localhost:{chosen}/, which does not show what is for operators"
+    )
     if answer.status == 404:  # noqa: PLR2004 - not found
         fail(f"the server at port {chosen} has no page; set web.enabled where it runs", EXIT_NO)
     try:

@@ -36,7 +36,7 @@ _BEGIN: Final = b"retry: 1000\n\n" + _HEARTBEAT
 
 
 class _OpenPage:
-    """One open page: `news` is set when there is something to tell it; without a view it hears of all activity."""
+    """One open page: `news` is set when there is something to tell it. A page of activity has no view."""
 
     def __init__(self, view: ViewName | None) -> None:
         self.view = view

@@ -177,14 +177,11 @@ def _stranger(refusal: LoginRefusal, settings: LoginSettings, session: Session |
         message = "The identity provider does not answer, so nobody can tell who you are. Try again in a minute."
         return Stranger(503, message)
     if refusal is LoginRefusal.SCOPE:
-        return Stranger(403, f"Your access token lacks a scope that this server requires: {_words(settings)}.")
+        scopes = ", ".join(settings.required_scopes)
+        return Stranger(403, f"Your access token lacks a scope that this server requires: {scopes}.")
     if session is not None:
         age = time.time() - session.begun
         return Stranger(
             message="Your session has ended. Log in again.", may_renew=session.renewable and age > _SOON_SECONDS
         )
     return Stranger(message="This server does not accept this token; its log says why.")
-
-
-def _words(settings: LoginSettings) -> str:
-    return ", ".join(settings.required_scopes)
