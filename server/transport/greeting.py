@@ -1,4 +1,4 @@
-"""Tell people who open the address of a server in a browser, or with curl, how to connect a client to it.
+"""Tell people who open a server with curl, or in a browser where it has no page, how to connect a client to it.
 
 The text is the same for everybody, whatever skills there are. It repeats nothing of the request but a name of the host
 that has been checked.

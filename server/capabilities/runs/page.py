@@ -99,6 +99,11 @@ def page_parts(host: Host) -> PageParts:
     )
 
 
+def run_kind(state: str) -> str:
+    """Return the kind of the badge of a run in a state."""
+    return _KINDS.get(state, "none")
+
+
 def run_address(run_id: str) -> str:
     """Return the address of the page of a run."""
     return f"{PATH}?run={quote(run_id.encode('utf-8', 'replace'), safe='')}"
@@ -153,7 +158,7 @@ def _run(settings: Settings, trace: Mapping[str, Any], visit: Visit) -> ShownRun
         is_workflow=bool(workflow),
         skill=None if workflow else visit.view.catalog.get(name),
         state=state or "unknown",
-        kind=_KINDS.get(state, "none"),
+        kind=run_kind(state),
         model=model,
         started=_text(trace.get("started")),
         seconds=_lasted(trace, state),

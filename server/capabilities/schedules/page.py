@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from server.capabilities.runs.page import run_address
+from server.capabilities.runs.page import run_address, run_kind
 from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
 from server.capability import PageAction, PageParts, PageTab
 from server.html.paging import page_number, paged
@@ -33,7 +33,6 @@ _KINDS: Final = {
     "unbound": "mixed",
     "damaged": "bad",
 }
-_RUN_KINDS: Final = {"completed": "good", "running": "mixed"}
 
 
 class ShownScheduledRun(NamedTuple):
@@ -211,7 +210,7 @@ def _run(run: Mapping[str, Any]) -> ShownScheduledRun:
         address=run_address(run["id"]),
         fired_at=_clock(str(run["fired_at"])),
         state=str(run["status"]),
-        kind=_RUN_KINDS.get(run["status"], "bad"),
+        kind=run_kind(str(run["status"])),
         words=[*filter(None, (problem, str(run.get("notice") or ""), sent and f"Delivery {sent}"))],
     )
 

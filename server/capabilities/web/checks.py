@@ -27,7 +27,7 @@ def check_web(configuration: Configuration) -> Iterator[ConfigFinding]:
                 yield checked.finding(Level.WARNING, f"web.{name}", message, "set web.enabled, or remove it")
         return
     if web.client_secret is not None and web.client_id is None:
-        message = "there is no client that it is the secret of"
+        message = "the client that it belongs to is not named"
         yield checked.finding(Level.ERROR, "web.client_secret", message, "set web.client_id too, or remove it")
     if checked.can_compare("login"):
         yield from _login(checked, web)

@@ -53,13 +53,13 @@ def skill_values(skill: Skill, visit: Visit, panels: Iterable[SkillPanel]) -> Ma
         "facts": list(_facts(skill, visit)),
         "body": _rendered(skill, skill.body, ""),
         "files": list(_files(skill, visit)),
-        "findings": [*_findings(skill, visit)],
+        "diagnostics": [*_diagnostics(skill, visit)],
         "panels": [shown for panel in panels if (shown := _shown(panel, skill, visit)) is not None],
         "tokens": _tokens(skill),
     }
 
 
-class Finding(NamedTuple):
+class ShownDiagnostic(NamedTuple):
     """A diagnostic as a visitor sees it: the place is a path on the server's disk for operators alone."""
 
     severity: str
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
     advice: str | None
 
 
-def _findings(skill: Skill, visit: Visit) -> Iterable[Finding]:
+def _diagnostics(skill: Skill, visit: Visit) -> Iterable[ShownDiagnostic]:
     for each in skill.diagnostics:
         place = f"{each.path or ''}{f', line {each.line}' if each.line else ''}"
         texts = (
@@ -76,7 +76,7 @@ def _findings(skill: Skill, visit: Visit) -> Iterable[Finding]:
             if visit.is_operator
             else (below_source(skill, each.message), below_source(skill, place))
         )
-        yield Finding(each.severity.value, *texts, ADVICE.get(each.code))
+        yield ShownDiagnostic(each.severity.value, *texts, ADVICE.get(each.code))
 
 
 def below_source(skill: Skill, text: str) -> str:
