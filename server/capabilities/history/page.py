@@ -149,7 +149,7 @@ class HistoryPanel:
                 opened = _Opened(history, found, self._sees(found, visit.view))
                 versions = self._shown(opened, visit)
                 restore = visit.query.get("restore", "")
-                confirmed = _confirmation(opened, restore) if restore and _may_change(visit) else None
+                confirmed = _confirmation(opened, restore) if restore and visit.may_change else None
         except HistoryError as error:
             # It names folders of the server.
             return {"fault": str(error)} if visit.is_operator else None
@@ -161,7 +161,6 @@ class HistoryPanel:
             "versions": versions,
             "most": _MAX_VERSIONS,
             "address": address,
-            "may_change": _may_change(visit),
             "confirmed": confirmed,
         }
 
@@ -228,10 +227,6 @@ def _recorded(skill: Skill, view: View) -> RecordedSkill | None:
         return None
     found = Histories.of(view.settings).located(skill)
     return found if found is not None and has_history(found.root, state_home()) else None
-
-
-def _may_change(visit: Visit) -> bool:
-    return visit.is_operator and visit.may_change
 
 
 def _keep(kept: OrderedDict[_KeptKey, _KeptValue], key: _KeptKey, value: _KeptValue, most: int) -> None:

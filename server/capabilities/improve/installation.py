@@ -297,7 +297,7 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
         ClosedProposalError: it is not open, it does not fit the skill any more, or it cannot be written.
     """
     record = _open_proposal(records, number)
-    skill = _skill_of(record, catalog)
+    skill = skill_of(record, catalog)
     if skill is None:
         raise ClosedProposalError(f"{number}: the skill {one_line(record['skill'])} is not in these sources any more")
     with records.only_one(skill.source.root, skill.content.place) as alone:
@@ -351,7 +351,8 @@ def recorded_change(record: Mapping[str, Any]) -> tuple[dict[str, bytes], dict[s
     return before, after
 
 
-def _skill_of(record: Mapping[str, Any], catalog: Catalog) -> Skill | None:
+def skill_of(record: Mapping[str, Any], catalog: Catalog) -> Skill | None:
+    """Return the skill that a record is about, None if the catalog has none at its place."""
     wanted = (record["source"], record["place"])
     return next((each for each in catalog.skills if (str(each.source.root), each.content.place) == wanted), None)
 

@@ -149,14 +149,14 @@ def _texts(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(texts: Mapping[str, Any], visit: Visit) -> ShownImprovement:
+    from server.capabilities.improve.installation import skill_of
+
     record = msgspec.convert(texts, _Recorded)
-    place = (record.source, record.place)
-    skills = visit.view.catalog.skills
     lines = diff_lines(record.diff or "")
     return ShownImprovement(
         record=record,
         kind=_KINDS.get(record.status, "none"),
-        skill=next((each for each in skills if (str(each.source.root), each.content.place) == place), None),
+        skill=skill_of(texts, visit.view.catalog),
         is_open=record.status == ImprovementStatus.PROPOSED,
         evidence=[*_evidence(record)],
         lines=lines[:MAX_LINES],
