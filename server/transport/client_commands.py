@@ -40,13 +40,13 @@ def terminal_commands(url: str, header: str = "") -> tuple[TerminalCommand, ...]
     if header:
         entry["headers"] = dict([header.split(": ")])
     variable = " --bearer-token-env-var SKILLS_TOKEN" if header else ""
-    required = f"and `required = true` below [mcp_servers.{USUAL_NAME}] in ~/.codex/config.toml"
+    required = f"Then add required = true below [mcp_servers.{USUAL_NAME}] in ~/.codex/config.toml"
     codex = f"codex mcp add {USUAL_NAME} --url {url}{variable}"
     gemini = f"gemini mcp add --transport http {USUAL_NAME} {url}{header_option(header)}"
     return (
         TerminalCommand("Claude Code", claude_command(url, header)),
         TerminalCommand("VS Code", f"code --add-mcp '{json.dumps(entry)}'"),
-        TerminalCommand("Codex", codex, f"{required}: it waits a second otherwise"),
+        TerminalCommand("Codex", codex, f"{required}: otherwise Codex waits a second for the server."),
         TerminalCommand("Gemini CLI", gemini),
     )
 
