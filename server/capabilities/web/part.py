@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from functools import cached_property, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio.to_thread
 from jinja2 import PackageLoader, PrefixLoader
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MAX_AT_ONCE: Final = 2
+"""Pages that are made at a time. They take seconds in the worst case, and clients' requests need worker threads too."""
+
+MAX_WAITING: Final = 100
+"""Requests for pages that wait for their turn; further ones are told to come again."""
+
 _PACKAGE: Final = "server.capabilities.web"
 
 _POLICY: Final = "; ".join(
@@ -77,7 +83,14 @@ _OUTCOMES: Final = {
     503: (RequestDecision.FAILED, RequestReason.UNAVAILABLE),
 }
 _BAD_REQUEST: Final = 400
+_UNAVAILABLE: Final = 503
 _OF_OPERATORS: Final = ("/page/do/", "/page/enter")
+
+_Made = TypeVar("_Made")
+
+
+class _TooBusyError(Exception):
+    """As many requests for pages wait as may wait."""
 
 
 class WebPage(HttpPart):
@@ -91,6 +104,8 @@ class WebPage(HttpPart):
         self._port = host.settings.http.port
         self._browsers: TransportSecurityMiddleware
         self._search = CatalogSearch()
+        self._turns = anyio.CapacityLimiter(MAX_AT_ONCE)
+        self._asked_for = 0
         self.pages = OpenPages(host)
         """The pages that are open in browsers."""
         self._assets = {
@@ -178,7 +193,12 @@ class WebPage(HttpPart):
             visitor = await self._visitors.of(request)
             if isinstance(visitor, Stranger):
                 return self._login.asked(request, visitor)
-            response = await endpoint(request, visitor)
+            try:
+                response = await endpoint(request, visitor)
+            except _TooBusyError:
+                message = "Too many pages are asked for at the moment. Try again in a few seconds."
+                response = self._page("message.html", visitor, _UNAVAILABLE, title="Not now", message=message)
+                response.headers["Retry-After"] = "5"
             self._record(request, visitor.principal, response.status_code, perf_counter() - begin)
             return response
 
@@ -225,11 +245,25 @@ class WebPage(HttpPart):
         page = self._templates.get_template(template if "/" in template else f"web/{template}")
         return HTMLResponse(page.render(tabs=tabs, visitor=visitor, **values), status)
 
+    async def _in_turn(self, make: Callable[[], _Made]) -> _Made:
+        """Return what `make` returns, which runs in a worker thread of the few that pages have."""
+        if self._asked_for >= MAX_AT_ONCE + MAX_WAITING:
+            raise _TooBusyError
+        self._asked_for += 1
+        try:
+            return await anyio.to_thread.run_sync(make, limiter=self._turns)
+        finally:
+            self._asked_for -= 1
+
     async def _catalog(self, request: Request, visitor: Visitor) -> Response:
         choice = CatalogChoice.parse(request.query_params)
         view = self._host.view_called(visitor.view)
-        found = await anyio.to_thread.run_sync(self._search.find, view, choice)
-        return self._page("catalog.html", visitor, choice=choice, found=found, problems=view.catalog.problems)
+
+        def make() -> Response:
+            found = self._search.find(view, choice)
+            return self._page("catalog.html", visitor, choice=choice, found=found, problems=view.catalog.problems)
+
+        return await self._in_turn(make)
 
     async def _skill(self, request: Request, visitor: Visitor) -> Response:
         visit = self._visit(request, visitor)
@@ -240,8 +274,9 @@ class WebPage(HttpPart):
         if path is not None:
             return await self._file(visitor, visit, skill, path)
         panels = [panel for each in self._parts.values() for panel in each.panels]
-        values = await anyio.to_thread.run_sync(skill_values, skill, visit, panels)
-        return self._page("skill.html", visitor, visit=visit, **values)
+        return await self._in_turn(
+            lambda: self._page("skill.html", visitor, visit=visit, **skill_values(skill, visit, panels))
+        )
 
     async def _file(self, visitor: Visitor, visit: Visit, skill: Skill, path: str) -> Response:
         file = visible_files(skill, visit).get(path)
@@ -252,20 +287,23 @@ class WebPage(HttpPart):
                 skill.file_uri(path), lambda: self._host.view_called(visitor.view).catalog
             )
         except FileUnavailableError as error:
-            return self._page("message.html", visitor, 503, title="Not now", message=str(error))
+            return self._page("message.html", visitor, _UNAVAILABLE, title="Not now", message=str(error))
         except InvalidRequestError:
             return self._missing(visitor, "The file is gone.")
-        shown = await anyio.to_thread.run_sync(shown_file, skill, file, raw)
-        return self._page("file.html", visitor, skill=skill, shown=shown)
+        return await self._in_turn(
+            lambda: self._page("file.html", visitor, skill=skill, shown=shown_file(skill, file, raw))
+        )
 
     async def _tab(self, tab: PageTab, request: Request, visitor: Visitor) -> Response:
         visit = self._visit(request, visitor)
-        values = await anyio.to_thread.run_sync(tab.show, visit) if _sees(visitor, tab) else None
-        if values is None:
-            return self._missing(visitor, "There is no such page, or none that you can see.")
-        # Long traces and diffs take a while.
-        render = partial(self._page, self._template_of(tab), visitor, tab=tab, visit=visit, **values)
-        return await anyio.to_thread.run_sync(render)
+
+        def make() -> Response:
+            values = tab.show(visit) if _sees(visitor, tab) else None
+            if values is None:
+                return self._missing(visitor, "There is no such page, or none that you can see.")
+            return self._page(self._template_of(tab), visitor, tab=tab, visit=visit, **values)
+
+        return await self._in_turn(make)
 
     def _template_of(self, tab: PageTab) -> str:
         name = next(name for name, each in self._parts.items() if tab in each.tabs)
@@ -281,7 +319,7 @@ class WebPage(HttpPart):
             return self._page("message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
         back = own_address(form.get("back", "/"))
         try:
-            said = await anyio.to_thread.run_sync(action.perform, form, self._visit(request, visitor))
+            said = await self._in_turn(partial(action.perform, form, self._visit(request, visitor)))
         except SkillsError as error:
             return self._page("message.html", visitor, 409, title="Not done", message=str(error), back=back)
         return self._page("message.html", visitor, title="Done", message=said, back=back)
