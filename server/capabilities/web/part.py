@@ -21,7 +21,7 @@ from server.capabilities.web.events import OpenPages
 from server.capabilities.web.forms import FormError, own_address, read_form
 from server.capabilities.web.login_pages import LoginPages
 from server.capabilities.web.settings import LINK_PATH
-from server.capabilities.web.skill_page import below_source, shown_file, skill_values, visible_files
+from server.capabilities.web.skill_page import below_sources, shown_file, skill_values, visible_files
 from server.capabilities.web.visitors import Stranger, Visitors
 from server.capability import HttpPart, PageParts, Visit
 from server.html.environment import asset, base_style, template_environment
@@ -162,7 +162,7 @@ class WebPage(HttpPart):
     def _templates(self) -> Environment:
         loaders = {name: PackageLoader(f"server.capabilities.{name}") for name in self._parts}
         names: dict[str, Any] = {
-            "below_source": below_source,
+            "below_sources": below_sources,
             "skill_address": skill_address,
             "State": State,
             "Order": Order,
@@ -261,7 +261,7 @@ class WebPage(HttpPart):
 
         def make() -> Response:
             found = self._search.find(view, choice)
-            return self._page("catalog.html", visitor, choice=choice, found=found, problems=view.catalog.problems)
+            return self._page("catalog.html", visitor, choice=choice, found=found, catalog=view.catalog)
 
         return await self._in_turn(make)
 
