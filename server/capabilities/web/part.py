@@ -325,12 +325,10 @@ class WebPage(HttpPart):
         return self._page("message.html", visitor, title="Done", message=said, back=back)
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
-        if self.pages.are_full:
-            return Response(status_code=503, headers={"Retry-After": "5"})
         kinds = frozenset(filter(None, request.query_params.get("of", "").split(" ")))
         is_of_activity = kinds and visitor.is_operator
         stream = self.pages.stream_of_activity(kinds) if is_of_activity else self.pages.stream(visitor.view)
-        return _SessionStream(stream, visitor)
+        return _SessionStream(stream, self.pages, visitor)
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -348,12 +346,15 @@ def _sees(visitor: Visitor, tab: PageTab) -> bool:
 
 
 class _SessionStream(StreamingResponse):
-    """A stream of events that ends with the session of its visitor."""
+    """A stream of events that ends with the session of its visitor, or a refusal if there are too many."""
 
-    def __init__(self, events: AsyncIterator[bytes], visitor: Visitor) -> None:
+    def __init__(self, events: AsyncIterator[bytes], pages: OpenPages, visitor: Visitor) -> None:
         super().__init__(events, media_type="text/event-stream")
-        self._lasting = visitor.lasting
+        self._pages, self._lasting = pages, visitor.lasting
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._lasting():
-            await super().__call__(scope, receive, send)
+        with self._pages.stream_begun() as has_room, self._lasting():
+            if has_room:
+                await super().__call__(scope, receive, send)
+            else:
+                await Response(status_code=503, headers={**_HEADERS, "Retry-After": "5"})(scope, receive, send)
