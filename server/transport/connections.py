@@ -107,7 +107,8 @@ _SWEEP_SECONDS: Final = 0.25
 _MOST_AT_ONCE: Final = 32
 
 
-def _most_connections() -> int:
+def most_connections() -> int:
+    """Return how many connections may wait for their clients: half of the descriptors of this process."""
     try:
         import resource  # noqa: PLC0415 - not on Windows
     except ImportError:
@@ -123,7 +124,7 @@ class WaitingClients:
     def __init__(self, seconds: float, most: int | None = None) -> None:
         """Close connections after `seconds` (0 for never), and the oldest ones if there are more than `most`."""
         self._seconds = seconds
-        self._most = _most_connections() if most is None else most
+        self._most = most_connections() if most is None else most
         self._since: dict[asyncio.Protocol, tuple[float, Callable[[], None]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 

@@ -300,10 +300,9 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
     skill = skill_of(record, catalog)
     if skill is None:
         raise ClosedProposalError(f"{number}: the skill {one_line(record['skill'])} is not in these sources any more")
-    with records.only_one(skill.source.root, skill.content.place) as alone:
-        if not alone:
-            raise ClosedProposalError(f"{number}: the skill is being improved now; try again when that has ended")
-        base, change = recorded_change(record)
+    with _alone(records, record):
+        # Somebody may have closed it meanwhile.
+        base, change = recorded_change(_open_proposal(records, number))
         refusal: ImprovementRefusal | None = None
         rev = _already_installed(record, settings)
         if rev is None:
@@ -322,10 +321,20 @@ def reject(records: ImprovementRecords, number: str) -> dict[str, Any]:
 
     Raises:
         UnknownImprovementError: there is no such proposal.
-        ClosedProposalError: it is not open.
+        ClosedProposalError: it is not open, or is being accepted.
     """
-    _open_proposal(records, number)
-    return records.update(number, status=ImprovementStatus.REJECTED.value)
+    with _alone(records, _open_proposal(records, number)):
+        _open_proposal(records, number)
+        return records.update(number, status=ImprovementStatus.REJECTED.value)
+
+
+@contextmanager
+def _alone(records: ImprovementRecords, record: Mapping[str, Any]) -> Iterator[None]:
+    """Let nobody else improve the skill of a proposal, or decide on one of its proposals, within the block."""
+    with records.only_one(Path(record["source"]), record["place"]) as alone:
+        if not alone:
+            raise ClosedProposalError(f"{record['id']}: the skill is being improved now; try again when that has ended")
+        yield
 
 
 def _open_proposal(records: ImprovementRecords, number: str) -> dict[str, Any]:

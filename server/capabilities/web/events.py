@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from server.transport.connections import most_connections
+
 if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.hosting.views import ViewName
     from skills_core.live.library import Change
 
 MAX_PAGES: Final = 1000
-"""Most pages that are told of changes at a time."""
+"""Most pages that are told of changes at a time; a quarter of the descriptors of the process, if these are fewer."""
 
 ALL_KINDS: Final = "all"
 """Stands for activity of every kind."""
@@ -50,6 +52,7 @@ class OpenPages:
         """Tell pages of the changes of `host`."""
         self._host = host
         self._pages: set[_OpenPage] = set()
+        self._streams = 0
         self._is_closing = False
         host.on_change(self._tell)
 
@@ -58,10 +61,15 @@ class OpenPages:
         """How many pages are told of changes."""
         return len(self._pages)
 
-    @property
-    def are_full(self) -> bool:
-        """Whether no further page can be told of changes."""
-        return self._is_closing or len(self._pages) >= MAX_PAGES
+    @contextmanager
+    def stream_begun(self) -> Iterator[bool]:
+        """Yield whether there is room for one more stream, which ends with the block."""
+        has_room = not self._is_closing and self._streams < min(MAX_PAGES, most_connections() // 2)
+        self._streams += has_room
+        try:
+            yield has_room
+        finally:
+            self._streams -= has_room
 
     def close(self) -> None:
         """End all streams; their pages connect again, maybe to another server."""

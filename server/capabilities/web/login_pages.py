@@ -48,6 +48,7 @@ _FORM: Final = "/page/login"
 _SEE_OTHER: Final = 303
 _BAD_REQUEST: Final = 400
 _FORBIDDEN: Final = 403
+_UNAVAILABLE: Final = 503
 
 
 class LoginPages:
@@ -86,7 +87,8 @@ class LoginPages:
         if stranger.may_renew and self._provider is not None and request.method == "GET" and mode == "navigate":
             return RedirectResponse(self._start_address("", back), _SEE_OTHER)
         response = self._page(back, stranger)
-        if mode in {None, "navigate"} and stranger.message and not stranger.may_renew:
+        is_over = stranger.message and not stranger.may_renew and stranger.status != _UNAVAILABLE
+        if mode in {None, "navigate"} and is_over:
             self._visitors.forget(request, response)
         return response
 
@@ -102,7 +104,7 @@ class LoginPages:
             provider="" if provider is None else provider.name,
             start="" if provider is None else self._start_address(provider.origin, back),
         )
-        if stranger.status == 503:  # noqa: PLR2004 - unavailable
+        if stranger.status == _UNAVAILABLE:
             response.headers["Retry-After"] = "30"
         return response
 
@@ -159,8 +161,8 @@ class LoginPages:
         visitor = await self._visitors.of(request)
         response = RedirectResponse("/", _SEE_OTHER)
         if isinstance(visitor, Stranger):
-            # Its session is over.
-            self._visitors.forget(request, response)
+            # Its session is over, or the identity provider does not say whose it is.
+            self._visitors.log_out(request, response)
             return response
         try:
             await read_form(request, visitor.form_token)

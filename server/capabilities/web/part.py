@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from functools import cached_property, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio.to_thread
 from jinja2 import PackageLoader, PrefixLoader
@@ -21,7 +21,7 @@ from server.capabilities.web.events import OpenPages
 from server.capabilities.web.forms import FormError, own_address, read_form
 from server.capabilities.web.login_pages import LoginPages
 from server.capabilities.web.settings import LINK_PATH
-from server.capabilities.web.skill_page import below_source, shown_file, skill_values, visible_files
+from server.capabilities.web.skill_page import below_sources, shown_file, skill_values, visible_files
 from server.capabilities.web.visitors import Stranger, Visitors
 from server.capability import HttpPart, PageParts, Visit
 from server.html.asset_files import asset, base_style
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     PageEndpoint: TypeAlias = Callable[[Request, Visitor], Awaitable[Response]]
 
 logger = logging.getLogger(__name__)
+
+MAX_AT_ONCE: Final = 2
+"""Pages that are made at a time. They take seconds in the worst case, and clients' requests need worker threads too."""
+
+MAX_WAITING: Final = 100
+"""Requests for pages that wait for their turn; further ones are told to come again."""
 
 _PACKAGE: Final = "server.capabilities.web"
 
@@ -78,7 +84,14 @@ _OUTCOMES: Final = {
     503: (RequestDecision.FAILED, RequestReason.UNAVAILABLE),
 }
 _BAD_REQUEST: Final = 400
+_UNAVAILABLE: Final = 503
 _OF_OPERATORS: Final = ("/page/do/", "/page/enter")
+
+_Made = TypeVar("_Made")
+
+
+class _TooBusyError(Exception):
+    """As many requests for pages wait as may wait."""
 
 
 class WebPage(HttpPart):
@@ -92,6 +105,8 @@ class WebPage(HttpPart):
         self._port = host.settings.http.port
         self._browsers: TransportSecurityMiddleware
         self._search = CatalogSearch()
+        self._turns = anyio.CapacityLimiter(MAX_AT_ONCE)
+        self._asked_for = 0
         self.pages = OpenPages(host)
         """The pages that are open in browsers."""
         self._assets = {
@@ -148,7 +163,7 @@ class WebPage(HttpPart):
     def _templates(self) -> Environment:
         loaders = {name: PackageLoader(f"server.capabilities.{name}") for name in self._parts}
         names: dict[str, Any] = {
-            "below_source": below_source,
+            "below_sources": below_sources,
             "skill_address": skill_address,
             "State": State,
             "Order": Order,
@@ -179,7 +194,12 @@ class WebPage(HttpPart):
             visitor = await self._visitors.of(request)
             if isinstance(visitor, Stranger):
                 return self._login.ask(request, visitor)
-            response = await endpoint(request, visitor)
+            try:
+                response = await endpoint(request, visitor)
+            except _TooBusyError:
+                message = "Too many pages are asked for at the moment. Try again in a few seconds."
+                response = self._page("web/message.html", visitor, _UNAVAILABLE, title="Not now", message=message)
+                response.headers["Retry-After"] = "5"
             self._record(request, visitor.principal, response.status_code, perf_counter() - begin)
             return response
 
@@ -226,11 +246,25 @@ class WebPage(HttpPart):
         page = self._templates.get_template(template)
         return HTMLResponse(page.render(tabs=tabs, visitor=visitor, **values), status)
 
+    async def _in_turn(self, make: Callable[[], _Made]) -> _Made:
+        """Return what `make` returns, which runs in a worker thread of the few that pages have."""
+        if self._asked_for >= MAX_AT_ONCE + MAX_WAITING:
+            raise _TooBusyError
+        self._asked_for += 1
+        try:
+            return await anyio.to_thread.run_sync(make, limiter=self._turns)
+        finally:
+            self._asked_for -= 1
+
     async def _catalog(self, request: Request, visitor: Visitor) -> Response:
         choice = CatalogChoice.parse(request.query_params)
         view = self._host.view_called(visitor.view)
-        found = await anyio.to_thread.run_sync(self._search.find, view, choice)
-        return self._page("web/catalog.html", visitor, choice=choice, found=found, problems=view.catalog.problems)
+
+        def make() -> Response:
+            found = self._search.find(view, choice)
+            return self._page("web/catalog.html", visitor, choice=choice, found=found, catalog=view.catalog)
+
+        return await self._in_turn(make)
 
     async def _skill(self, request: Request, visitor: Visitor) -> Response:
         visit = self._visit(request, visitor)
@@ -241,8 +275,9 @@ class WebPage(HttpPart):
         if path is not None:
             return await self._file(visitor, visit, skill, path)
         panels = [panel for each in self._parts.values() for panel in each.panels]
-        values = await anyio.to_thread.run_sync(skill_values, skill, visit, panels)
-        return self._page("web/skill.html", visitor, visit=visit, **values)
+        return await self._in_turn(
+            lambda: self._page("web/skill.html", visitor, visit=visit, **skill_values(skill, visit, panels))
+        )
 
     async def _file(self, visitor: Visitor, visit: Visit, skill: Skill, path: str) -> Response:
         file = visible_files(skill, visit).get(path)
@@ -253,20 +288,23 @@ class WebPage(HttpPart):
                 skill.file_uri(path), lambda: self._host.view_called(visitor.view).catalog
             )
         except FileUnavailableError as error:
-            return self._page("web/message.html", visitor, 503, title="Not now", message=str(error))
+            return self._page("web/message.html", visitor, _UNAVAILABLE, title="Not now", message=str(error))
         except InvalidRequestError:
             return self._missing(visitor, "The file is gone.")
-        shown = await anyio.to_thread.run_sync(shown_file, skill, file, raw)
-        return self._page("web/file.html", visitor, skill=skill, shown=shown)
+        return await self._in_turn(
+            lambda: self._page("web/file.html", visitor, skill=skill, shown=shown_file(skill, file, raw))
+        )
 
     async def _tab(self, tab: PageTab, request: Request, visitor: Visitor) -> Response:
         visit = self._visit(request, visitor)
-        values = await anyio.to_thread.run_sync(tab.show, visit) if _sees(visitor, tab) else None
-        if values is None:
-            return self._missing(visitor, "There is no such page, or none that you can see.")
-        # Long traces and diffs take a while.
-        render = partial(self._page, tab.template, visitor, tab=tab, visit=visit, **values)
-        return await anyio.to_thread.run_sync(render)
+
+        def make() -> Response:
+            values = tab.show(visit) if _sees(visitor, tab) else None
+            if values is None:
+                return self._missing(visitor, "There is no such page, or none that you can see.")
+            return self._page(tab.template, visitor, tab=tab, visit=visit, **values)
+
+        return await self._in_turn(make)
 
     async def _act(self, action: PageAction, request: Request, visitor: Visitor) -> Response:
         if not visitor.may_change:
@@ -278,18 +316,16 @@ class WebPage(HttpPart):
             return self._page("web/message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
         back = own_address(form.get("back", "/"))
         try:
-            said = await anyio.to_thread.run_sync(action.perform, form, self._visit(request, visitor))
+            said = await self._in_turn(partial(action.perform, form, self._visit(request, visitor)))
         except SkillsError as error:
             return self._page("web/message.html", visitor, 409, title="Not done", message=str(error), back=back)
         return self._page("web/message.html", visitor, title="Done", message=said, back=back)
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
-        if self.pages.are_full:
-            return Response(status_code=503, headers={"Retry-After": "5"})
         kinds = frozenset(filter(None, request.query_params.get("of", "").split(" ")))
         is_of_activity = kinds and visitor.is_operator
         stream = self.pages.stream_of_activity(kinds) if is_of_activity else self.pages.stream(visitor.view)
-        return _SessionStream(stream, visitor)
+        return _SessionStream(stream, self.pages, visitor)
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -307,12 +343,15 @@ def _sees(visitor: Visitor, tab: PageTab) -> bool:
 
 
 class _SessionStream(StreamingResponse):
-    """A stream of events that ends with the session of its visitor."""
+    """A stream of events that ends with the session of its visitor, or a refusal if there are too many."""
 
-    def __init__(self, events: AsyncIterator[bytes], visitor: Visitor) -> None:
+    def __init__(self, events: AsyncIterator[bytes], pages: OpenPages, visitor: Visitor) -> None:
         super().__init__(events, media_type="text/event-stream")
-        self._lasting = visitor.lasting
+        self._pages, self._lasting = pages, visitor.lasting
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._lasting():
-            await super().__call__(scope, receive, send)
+        with self._pages.stream_begun() as has_room, self._lasting():
+            if has_room:
+                await super().__call__(scope, receive, send)
+            else:
+                await Response(status_code=503, headers={**_HEADERS, "Retry-After": "5"})(scope, receive, send)

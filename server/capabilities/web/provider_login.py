@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+import anyio
+
 from server.capabilities.login.provider_requests import Provider, ProviderUnavailableError, provider_metadata
 from server.capabilities.login.settings import is_safe_address
 from server.capabilities.web.sessions import Seal, Sealed, cookie_name, remove_cookie, set_cookie
@@ -38,6 +40,9 @@ CALLBACK: Final = "/page/login/callback"
 _SECONDS: Final = 600
 # For typing a password, and finding the telephone.
 _FRESH_SECONDS: Final = 600.0
+_PAUSE_SECONDS: Final = 2.0
+# Anybody can begin logins, so a provider without an answer is not asked for each of them.
+
 _MAX_WORDS: Final = 200
 _BASIC: Final = "client_secret_basic"
 _UNREACHABLE: Final = "The identity provider does not answer. Try again in a minute; the server's log names the fault."
@@ -68,8 +73,9 @@ class ProviderLogin:
         self._provider = provider
         self._issuer = login.issuer or ""
         self._seal = Seal(_Transaction, "login", keys)
-        self._metadata: Mapping[str, Any] = {}
-        self._fetched_at = float("-inf")
+        self._metadata: Mapping[str, Any] | ProviderLoginError = {}
+        self._fresh_until = float("-inf")
+        self._asking = anyio.Lock()
         public = urlsplit(login.endpoint)
         self.origin = f"{public.scheme}://{public.netloc}"
         """The address at which people open the page, and to which the provider sends them back."""
@@ -164,19 +170,25 @@ class ProviderLogin:
         return token
 
     async def _found(self) -> Mapping[str, Any]:
-        """Return the provider's metadata, which has what a login needs."""
-        if time.monotonic() < self._fetched_at + _FRESH_SECONDS:
-            return self._metadata
+        """Return the provider's metadata, which has what a login needs; it is asked for once at a time."""
+        async with self._asking:
+            if time.monotonic() >= self._fresh_until:
+                self._metadata = await self._asked()
+                is_fault = isinstance(self._metadata, ProviderLoginError)
+                self._fresh_until = time.monotonic() + (_PAUSE_SECONDS if is_fault else _FRESH_SECONDS)
+        if isinstance(self._metadata, ProviderLoginError):
+            raise ProviderLoginError(str(self._metadata), self._metadata.status)
+        return self._metadata
+
+    async def _asked(self) -> Mapping[str, Any] | ProviderLoginError:
         try:
             found = await provider_metadata(self._provider, self._issuer)
-            fault = _fault(found)
         except ProviderUnavailableError as error:
             logger.warning("the identity provider cannot be asked for its metadata: %s", error)
-            raise ProviderLoginError(_UNREACHABLE, 503) from None
-        if fault:
+            return ProviderLoginError(_UNREACHABLE, 503)
+        if fault := _fault(found):
             logger.warning("the identity provider cannot log in browsers: %s", fault)
-            raise ProviderLoginError("The identity provider cannot log in browsers; the server's log says why.", 503)
-        self._metadata, self._fetched_at = found, time.monotonic()
+            return ProviderLoginError("The identity provider cannot log in browsers; the server's log says why.", 503)
         return found
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 from server.capabilities.web.catalog_page import skill_address
 from server.html.markdown import render_markdown
 from skills_core.authoring.advice import ADVICE
+from skills_core.diagnostics import printable
 from skills_core.skills.skill import State
 from skills_core.skills.withheld_files import files_for_models
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from server.capability import SkillPanel, Visit
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillFile
 
 logger = logging.getLogger(__name__)
@@ -69,19 +71,24 @@ class ShownDiagnostic(NamedTuple):
 
 
 def _diagnostics(skill: Skill, visit: Visit) -> Iterable[ShownDiagnostic]:
+    catalog = visit.view.catalog
     for each in skill.diagnostics:
         place = f"{each.path or ''}{f', line {each.line}' if each.line else ''}"
         texts = (
             (each.message, place)
             if visit.is_operator
-            else (below_source(skill, each.message), below_source(skill, place))
+            else (below_sources(catalog, each.message), below_sources(catalog, place))
         )
         yield ShownDiagnostic(each.severity.value, *texts, ADVICE.get(each.code))
 
 
-def below_source(skill: Skill, text: str) -> str:
-    """Return a text with paths below the root of the skill's source, instead of from the root of the disk."""
-    return text.replace(f"{skill.source.root}/", "").replace(str(skill.source.root), ".")
+def below_sources(catalog: Catalog, text: str) -> str:
+    """Return a text with paths below the sources and their projects, instead of from the root of the disk."""
+    sources = [found.source for found in catalog.sources]
+    roots = {printable(str(root)) for each in sources for root in (each.root, each.project) if root is not None}
+    for root in sorted(roots, key=len, reverse=True):
+        text = text.replace(f"{root}/", "").replace(root, ".")
+    return text
 
 
 def _shown(panel: SkillPanel, skill: Skill, visit: Visit) -> ShownPanel | None:

@@ -9,15 +9,19 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
+from server.capabilities.improve import installation
 from server.capabilities.improve import page as improvements_page
-from server.capabilities.improve.installation import stored_change
+from server.capabilities.improve.installation import ClosedProposalError, accept, reject, stored_change
 from server.capabilities.improve.records import improvement_records
-from server.config.machine import state_home
+from server.config.machine import current_environment, state_home
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from tests.capabilities.improve.conftest import OpenLoop
 from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG
 from tests.capabilities.web.operators import HOSTILE, VISIBLY_HOSTILE, act, is_safe, let_in
 from tests.capabilities.web.test_catalog import page
 from tests.server.serving import serving
+from tests.server.settings import make_settings
 
 BEFORE, AFTER = SKILL.encode(), SKILL.replace(WRONG, RIGHT).encode()
 
@@ -190,3 +194,34 @@ async def test_who_may_change_something_accepts_and_rejects_as_the_command_does(
     assert is_safe(unknown.text)
     assert main.read_bytes() == AFTER
     assert [each["status"] for each in improvement_records().all()] == ["rejected", "proposed", "accepted"]
+
+
+async def test_a_proposal_is_accepted_or_rejected_and_not_both(
+    loop: OpenLoop, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two operators decide at the same time."""
+    async with loop(improve_review=True) as found:
+        for _ in range(2):
+            await found.run()
+        first, second = (each["id"] for each in reversed(found.records))
+    library, records = Library(explicit_sources([skills]), current_environment), improvement_records()
+    install, skill_of = installation.install, installation.skill_of
+
+    def reject_first(*given: Any) -> Any:
+        with pytest.raises(ClosedProposalError):
+            reject(records, first)
+        return install(*given)
+
+    def reject_second(*given: Any) -> Any:
+        reject(records, second)
+        return skill_of(*given)
+
+    monkeypatch.setattr(installation, "skill_of", reject_second)
+    with pytest.raises(ClosedProposalError, match="rejected"):
+        accept(records, second, library.catalog, make_settings())
+    assert (skills / "tidy/SKILL.md").read_bytes() == BEFORE
+    monkeypatch.setattr(installation, "skill_of", skill_of)
+    monkeypatch.setattr(installation, "install", reject_first)
+    assert accept(records, first, library.catalog, make_settings())["status"] == "accepted"
+    assert (skills / "tidy/SKILL.md").read_bytes() == AFTER
+    assert [each["status"] for each in records.all()] == ["rejected", "accepted"]

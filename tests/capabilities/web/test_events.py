@@ -68,6 +68,31 @@ async def test_more_pages_than_the_most_are_refused(skills: Path, monkeypatch: p
         assert first.status_code == 200
 
 
+async def test_of_pages_that_come_at_once_no_more_than_the_most_are_told(
+    skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resource = pytest.importorskip("resource")
+    # A stream keeps a descriptor, and the clients of the endpoint need some.
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))
+    answers: list[int] = []
+    async with serving(skills) as served, anyio.create_task_group() as tasks:
+
+        async def listen() -> None:
+            async with listening(served) as answer:
+                answers.append(answer.status_code)
+                await anyio.sleep_forever()
+
+        for _ in range(5):
+            tasks.start_soon(listen)
+
+        async def are_answered() -> bool:
+            return len(answers) == 5
+
+        await until(are_answered)
+        tasks.cancel_scope.cancel()
+    assert sorted(answers) == [200, 200, 503, 503, 503]
+
+
 async def test_a_page_that_is_closed_is_forgotten(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     async with serving(skills) as served:

@@ -115,6 +115,25 @@ async def test_the_page_says_when_the_server_is_gone_and_when_it_is_back(library
     await looked_at(library, look)
 
 
+async def test_a_page_that_cannot_be_made_anew_stays_and_is_made_later(
+    library: Path, make_skill: MakeSkill, browser: Chromium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look(served: Served) -> None:
+        browser.open(served.at("/page/skill/pdf-forms"))
+        browser.wait_until("document.getElementById('live').textContent === 'Live'")
+        browser.evaluate(
+            "const real = fetch; window.fetch = async (...all) => { window.last = await real(...all); return last; }"
+        )
+        with monkeypatch.context() as busy:
+            busy.setattr("server.capabilities.web.part.MAX_WAITING", -100)
+            make_skill("pdf-forms", description="Other words. Use for a PDF form.", body="Changed text.")
+            browser.wait_until("window.last?.status === 503")
+            assert browser.evaluate("document.querySelector('main h1').textContent") == "pdf-forms"
+        browser.wait_until("document.querySelector('.markdown')?.textContent.includes('Changed text.')")
+
+    await looked_at(library, look)
+
+
 async def test_a_search_while_typing_replaces_the_list_alone(library: Path, browser: Chromium) -> None:
     def look(served: Served) -> None:
         browser.open(served.at("/"))

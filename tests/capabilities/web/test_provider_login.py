@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import anyio
 import pytest
 
 from tests.capabilities.login.conftest import FOREIGN, ISSUER
@@ -145,7 +146,10 @@ async def test_people_are_told_that_the_provider_refused_and_why(two: Path, prov
     assert 'href="http' in answer.text
 
 
-async def test_a_provider_that_is_away_is_said_and_asked_again(two: Path, provider: PageProvider) -> None:
+async def test_a_provider_that_is_away_is_said_and_asked_again(
+    two: Path, provider: PageProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.capabilities.web.provider_login._PAUSE_SECONDS", 0.0)
     async with serving(two, **OPTIONS) as served, browsing(served) as browser:
         metadata = provider.answers.pop(METADATA)
         answer = await browser.open("/page/login/start")
@@ -280,6 +284,26 @@ async def test_without_a_client_of_the_provider_the_page_says_what_is_missing(tw
         asked = await browser.open("/")
         assert (asked.status_code, "web.client_id" in asked.text) == (401, True)
         assert (await browser.open("/page/login/start")).status_code == 404
+
+
+@pytest.mark.parametrize("away", [True, False])
+async def test_many_logins_at_once_ask_the_provider_once(two: Path, provider: PageProvider, *, away: bool) -> None:
+    """Anybody can begin logins, and a provider that does not answer keeps each request waiting."""
+    answers: list[int] = []
+    async with serving(two, **OPTIONS) as served, browsing(served) as browser:
+        provider.away, provider.gate = away, anyio.Event()
+        provider.asked.clear()
+
+        async def begin() -> None:
+            answers.append((await browser.open("/page/login/start")).status_code)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(begin)
+            await anyio.wait_all_tasks_blocked()
+            provider.gate.set()
+        assert answers == [503 if away else 303] * 5
+    assert len(provider.asked) == len({*provider.asked})
 
 
 async def test_no_secret_of_a_login_is_logged_or_recorded(

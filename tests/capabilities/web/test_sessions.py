@@ -15,6 +15,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.capabilities.login.login import Login, LoginRefusal
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.web.forms import own_address
 from server.capabilities.web.sessions import Seal, Session, Sessions, new_session
@@ -368,6 +369,29 @@ async def test_admin_roles_make_operators(two: Path, file: TokenFile) -> None:
 
 
 @pytest.mark.usefixtures("file")
+async def test_a_session_outlasts_a_provider_that_is_away(
+    two: Path, file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = file.add("anna", ("admin",), None)
+
+    async def cannot_tell(*_: object) -> LoginRefusal:
+        return LoginRefusal.UNAVAILABLE
+
+    async with serving(two, login_tokens=True) as served, browsing(served) as browser, browsing(served) as copy:
+        await browser.log_in(token)
+        ((name, value),) = browser.cookies.items()
+        with monkeypatch.context() as away:
+            away.setattr(Login, "authenticate", cannot_tell)
+            assert (await browser.open("/")).status_code == 503
+        assert (await browser.open("/")).status_code == 200
+        with monkeypatch.context() as away:
+            away.setattr(Login, "authenticate", cannot_tell)
+            await browser.send("/page/logout", {})
+        assert browser.cookies == {}
+        # A copy of the cookie opens nothing either.
+        assert (await copy.open("/", Cookie=f"{name}={value}")).status_code == 401
+
+
 async def test_logging_out_works_without_a_session(two: Path) -> None:
     async with serving(two, **TOKENS) as served, browsing(served) as browser:
         answer = await browser.send("/page/logout", {})

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from server.capabilities.web.part import WebPage
+from skills_core.disk.sources import explicit_sources
+from tests.capabilities.web.operators import let_in
 from tests.capabilities.web.test_catalog import page
 from tests.conftest import MakeSkill
 from tests.server.serving import serving
@@ -58,3 +63,24 @@ async def test_a_huge_file_is_cut_and_says_so(skills: Path, make_skill: MakeSkil
 async def test_the_part_is_made_once(skills: Path) -> None:
     async with serving(skills) as served:
         assert sum(isinstance(part, WebPage) for part in served.host.http_parts) == 1
+
+
+async def test_places_on_the_disk_are_for_operators(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("first/same", "second/same", "project/skills/untrusted"):
+        make_skill(folder)
+    first, second, third = explicit_sources([skills / "first", skills / "second", skills / "project" / "skills"])
+    sources = first, second, replace(third, project=skills / "project")
+    monkeypatch.setattr("tests.server.serving.explicit_sources", lambda _: sources)
+    async with serving(skills) as served:
+        listed = await page(served)
+        links = re.findall(r'<h2><a href="([^"]*)"', listed.text)
+        texts = [listed.text, *[(await page(served, link)).text for link in links]]
+        let_in(monkeypatch)
+        of_operator = (await page(served)).text
+    assert len(links) == 3
+    assert "shadowed by same" in listed.text
+    assert "is not trusted" in listed.text
+    assert not [text for text in texts if str(skills) in text]
+    assert str(skills / "first") in of_operator

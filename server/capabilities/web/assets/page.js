@@ -25,6 +25,8 @@
     const answer = await fetch(address, { headers: { Accept: "text/html" }, cache: "no-store" });
     if (number !== asked) return;
     if (answer.status === 401) { location.reload(); return; }
+    // What is shown stays until the server can show it anew.
+    if (answer.status >= 500) throw new Error(`HTTP ${answer.status}`);
     const shown = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (number !== asked) return;
     for (const before of document.querySelectorAll("[data-live]")) {
@@ -81,7 +83,11 @@
   const kinds = document.querySelector("[data-live]").dataset.live;
   let events = null;
   const say = (words, kind) => { live.textContent = words; live.className = `live ${kind}`; };
-  const renew = () => show(location.pathname + location.search).catch(() => {});
+  let again = 0;
+  const renew = () => show(location.pathname + location.search).catch(() => {
+    clearTimeout(again);
+    again = setTimeout(() => { if (!document.hidden) renew(); }, 5000);
+  });
   const listen = () => {
     let missed = events !== null;
     events?.close();

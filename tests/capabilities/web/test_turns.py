@@ -1,0 +1,96 @@
+"""Pages are made in few worker threads and not on the event loop, so that clients do not wait for them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from server.capabilities.web.catalog_page import CatalogSearch
+from server.html import environment
+from tests.capabilities.web.test_catalog import HTML
+from tests.conftest import MakeSkill
+from tests.server.serving import serving, until
+
+
+@contextmanager
+def pages_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Keep all pages of the list from an end within the block; the value has one entry for each that has begun."""
+    released, begun, find = threading.Event(), list[int](), CatalogSearch.find
+
+    def kept(self: CatalogSearch, *given: Any) -> Any:
+        begun.append(threading.get_ident())
+        released.wait(60)
+        return find(self, *given)
+
+    monkeypatch.setattr(CatalogSearch, "find", kept)
+    try:
+        yield begun
+    finally:
+        released.set()
+
+
+async def first_of(entries: Sequence[object]) -> None:
+    """Wait for the first entry."""
+
+    async def is_there() -> bool:
+        return bool(entries)
+
+    await until(is_there)
+
+
+async def test_slow_pages_leave_worker_threads_to_clients(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one")
+    async with serving(skills) as served, anyio.create_task_group() as tasks:
+        threads = int(anyio.to_thread.current_default_thread_limiter().total_tokens)
+        with pages_kept(monkeypatch) as begun:
+            for _ in range(threads + 1):
+                tasks.start_soon(lambda: served.client.get(served.at("/"), headers=HTML))
+            await first_of(begun)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.fail_after(30):
+                assert await anyio.to_thread.run_sync(lambda: "done") == "done"
+
+
+async def test_too_many_waiting_pages_are_told_to_come_again(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one")
+    monkeypatch.setattr("server.capabilities.web.part.MAX_WAITING", 1)
+    answers: list[int] = []
+    async with serving(skills) as served:
+
+        async def ask() -> None:
+            answer = await served.client.get(served.at("/"), headers=HTML)
+            answers.append(answer.status_code)
+            assert answer.status_code == 200 or answer.headers["retry-after"]
+
+        async with anyio.create_task_group() as tasks:
+            with pages_kept(monkeypatch):
+                for _ in range(10):
+                    tasks.start_soon(ask)
+                await first_of(answers)
+    assert {*answers} == {200, 503}
+
+
+async def test_no_page_is_made_on_the_event_loop(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used, visible = set[int](), environment.visible
+
+    def noted(value: Any) -> Any:
+        used.add(threading.get_ident())
+        return visible(value)
+
+    monkeypatch.setattr(environment, "visible", noted)
+    async with serving(two) as served:
+        for path in ("/", "/page/skill/one", "/page/skill/two?file=more.md", "/page/connect"):
+            assert (await served.client.get(served.at(path), headers=HTML)).status_code == 200
+    assert used
+    assert threading.get_ident() not in used
