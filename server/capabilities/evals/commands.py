@@ -254,7 +254,7 @@ QueryFile = Annotated[
     typer.Option(
         metavar="FILE",
         help="The file of queries.",
-        show_default="evals/eval_queries.json or evals/trigger_queries.json of the skill",
+        show_default="evals/eval_queries.json of the skill, or another usual name",
     ),
 ]
 Catalogs = Annotated[
