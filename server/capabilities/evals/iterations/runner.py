@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,8 @@ from server.capabilities.evals.agents.agent import AgentTask, for_each, publish_
 from server.capabilities.evals.iterations.grading import baseline_fault
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import counted, one_line
-from skills_core.disk.files import Location, read_file
-from skills_core.disk.folders import is_ignored
+from skills_core.disk.files import Location, Reader, read_file
+from skills_core.disk.folders import list_folder
 from skills_core.errors import FileRefusedError
 from skills_core.evals.grading.results import (
     Arm,
@@ -346,19 +347,22 @@ def usable_cases(folder: Path, cases: Sequence[EvalCase], skill: str) -> UsableC
     with_main: list[str] = []
     for case in cases:
         files: dict[str, str] = {}
-        try:
-            for path in case.files:
-                if _is_main_file(folder, path, skill):
-                    with_main.append(case.folder)
-                else:
-                    files |= _digests(folder, path)
-        except EvalError as error:
-            left_out.append(f"{case.folder} is left out: {error}")
+        faults: list[str] = []
+        for path in case.files:
+            if _is_main_file(folder, path, skill):
+                with_main.append(case.folder)
+                continue
+            try:
+                files |= _digests(folder, path)
+            except EvalError as error:
+                faults.append(str(error))
+        if faults:
+            left_out.append(f"{case.folder} is left out: {'; '.join(faults[:10])}")
             continue
         digests |= files
         usable.append(replace(case, files=tuple(files)))
     if not usable:
-        raise EvalError(f"no case can be run: {'; '.join(left_out[:10])}")
+        raise EvalError("\n".join(["no case can be run", *left_out[:10]]))
     notes = (
         [f"the file SKILL.md is the skill, which only runs with it have: {', '.join(with_main)}"] if with_main else []
     )
@@ -385,21 +389,33 @@ def _digests(folder: Path, path: str) -> dict[str, str]:
     name = path.rpartition("/")[2]
     places = (path, f"evals/{path}", f"evals/files/{path}", f"evals/files/{name}", f"evals/{name}")
     place = next((each for each in places if os.path.lexists(folder / each)), path)
-    if not (folder / place).is_dir():
-        try:
-            return {place: hashlib.sha256(_read(folder, place)).hexdigest()}
-        except EvalError as error:
-            raise EvalError(f"{path}: {error}; add the file to the skill's folder, or correct the path") from None
-    inside = sorted(_files_below(folder, place))
+    try:
+        return {place: hashlib.sha256(_read(folder, place)).hexdigest()}
+    except EvalError as error:
+        refusal = EvalError(f"{path}: {error}; add the file to the skill's folder, or correct the path")
+    try:
+        with Reader() as reader:
+            inside = list(islice(_files_below(reader, folder, place), _MAX_INPUTS + 1))
+    except OSError:
+        raise refusal from None
     if not 1 <= len(inside) <= _MAX_INPUTS:
-        raise EvalError(f"{path}: this folder has {len(inside)} files; expected from 1 to {_MAX_INPUTS}")
+        raise EvalError(
+            f"{path}: expected a folder with 1 to {_MAX_INPUTS} files, found {'more' if inside else 'none'}"
+        )
     return {each: hashlib.sha256(_read(folder, each)).hexdigest() for each in inside}
 
 
-def _files_below(folder: Path, place: str) -> Iterator[str]:
-    for parent, folders, files in os.walk(folder / place):
-        folders[:] = [each for each in folders if not is_ignored(each)]
-        yield from (Path(parent, each).relative_to(folder).as_posix() for each in files if not is_ignored(each))
+def _files_below(reader: Reader, folder: Path, place: str) -> Iterator[str]:
+    """Yield the paths of all files in a folder, links among them, which cannot be read.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    with reader.entries(Location(folder, place)) as entries:
+        listing = list_folder(entries, fingerprints=False)
+    yield from (f"{place}/{name}" for name, _ in (*listing.files, *listing.refused))
+    for name in listing.folders:
+        yield from _files_below(reader, folder, f"{place}/{name}")
 
 
 def _read(folder: Path, path: str) -> bytes:

@@ -57,10 +57,13 @@ def test_without_agent_or_judge_nothing_begins(lab: Lab) -> None:
     ("case", "says"),
     [
         ({"prompt": 3}, "evals[0].prompt: expected text, found a number"),
-        ({"files": ["evals/files/none.csv"]}, "no case can be run: eval-1 is left out: evals/files/none.csv:"),
-        ({"files": ["evals/files"]}, "no case can be run: eval-1 is left out:"),
-        ({"files": ["evals/files/link"]}, "no case can be run: eval-1 is left out: evals/files/link:"),
-        ({"files": ["evals/empty"]}, "eval-1 is left out: evals/empty: this folder has 0 files"),
+        ({"files": ["evals/files/none.csv"]}, "eval-1 is left out: evals/files/none.csv:"),
+        ({"files": ["evals/files"]}, "eval-1 is left out:"),
+        ({"files": ["evals/files/link"]}, "eval-1 is left out: evals/files/link:"),
+        (
+            {"files": ["evals/empty"]},
+            "eval-1 is left out: evals/empty: expected a folder with 1 to 1000 files, found none",
+        ),
         (
             {"assertions": [{"text": "x", "check": "if then"}]},
             "evals[0].assertions[0].check: expected a command for sh",
