@@ -46,7 +46,7 @@ _ASSERTIONS: Final = (
 )
 """The fields of a case with assertions; all that are there count."""
 
-_ABSENT: Final = ("must_not_have", "must_not_include", "must_not_contain")
+_ABSENT: Final = ("must_not_have", "must_not_include", "must_not_contain", "anti_expectations")
 """Fields that say what an output must not have, for which a judge has nothing to quote."""
 
 _STATEMENT: Final = (
@@ -59,6 +59,11 @@ _REMARKS: Final = frozenset(
     {"area", "category", "comment", "description", "difficulty", "note", "notes", "rationale", "skill", "tags"}
 )
 """Fields of a case that say nothing about how it is run or graded."""
+
+_ABOUT: Final = frozenset(
+    {"skill_name", "skill", "name", "title", "version", "schema_version", "suite_version", "$schema"}
+)
+"""Fields of the file that say nothing about that either, as `_REMARKS`."""
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 
@@ -184,8 +189,8 @@ def _list_of_cases(document: object, found: _Found) -> tuple[str, object]:
     if not isinstance(listed, list):
         hint = did_you_mean(similar_to(name, document)) if listed is None else ""
         found.faults.append(f"{name}: expected a list of evals, found {_kind(listed)}.{hint}")
-    others = (key for key, value in document.items() if key != name and isinstance(value, (dict, list)) and value)
-    found.ignore("not read in the file", others)
+    known = {name, *_ABOUT, *_REMARKS}
+    found.ignore("not read in the file", [key for key in document if key not in known and not key.startswith("_")])
     return name, listed
 
 

@@ -24,15 +24,20 @@ from skills_core.disk.writing import json_bytes
 from skills_core.errors import Fault, FileRefusedError, SkillsError, did_you_mean, similar_to, system_message
 from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
 
+_STEMS: Final = (
+    "trigger_queries",
+    "trigger_evals",
+    "trigger_eval",
+    "trigger_cases",
+    "trigger_tests",
+    "trigger_eval_set",
+)
+
 QUERY_FILES: Final = (
     "evals/eval_queries.json",
-    "evals/trigger_queries.json",
-    "evals/trigger-queries.json",
-    "evals/trigger-evals.json",
-    "evals/trigger-eval.json",
-    "evals/trigger_evals.json",
-    "evals/trigger_eval.json",
+    *(f"evals/{each}.json" for stem in _STEMS for each in (stem, stem.replace("_", "-"))),
     "evals/triggers.json",
+    "evals/trigger.json",
     "eval_queries.json",
 )
 """Where the queries of a skill are looked for in its folder, in this order; new ones are written to the first."""
@@ -64,12 +69,21 @@ _LISTS: Final[Mapping[bool | None, tuple[str, ...]]] = {
 
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("query", "prompt", "input", "text", "user_prompt", "utterance"),
-    "should_trigger": ("should_trigger", "expected_trigger", "expect_trigger", "should_activate"),
+    "should_trigger": (
+        *("should_trigger", "expected_trigger", "expect_trigger", "should_activate", "expected_match", "expected"),
+        *("kind", "label"),
+    ),
     "id": ("id",),
     "split": ("split",),
     "expected_skill": ("expected_skill", "expect_skill", "preferred_skill"),
 }
 """The names of the fields of a query; the first that an entry has counts."""
+
+_LABELS: Final[Mapping[object, bool]] = {
+    **dict.fromkeys(("trigger", "should_trigger", "positive"), True),
+    **dict.fromkeys(("no_trigger", "not_trigger", "should_not_trigger", "do_not_trigger", "negative"), False),
+}
+"""The words for `should_trigger` in fields of other names."""
 
 _EXAMPLE: Final = '[{"query": "What a user would say", "should_trigger": true}, …]'
 
@@ -183,6 +197,8 @@ def _query(entry: object, where: str, place: str, number: int, *, kind: bool | N
             similar = did_you_mean(similar_to(field, (key for key in entry if key not in known)), "; did")
             _refuse(where, place, f"{field} is missing{similar}")
     should = values["should_trigger"]
+    if isinstance(should, str) and named["should_trigger"] != "should_trigger":
+        should = _LABELS.get(should.casefold().replace("-", "_").replace(" ", "_"), should)
     if not isinstance(should, bool):
         _refuse(where, f"{place}.{named['should_trigger']}", f"expected true or false, not {_shown(should)}")
     if kind is not None and should is not kind:

@@ -126,6 +126,12 @@ def test_the_usual_name_of_a_field_counts_before_others() -> None:
     assert read([both]) == (Query("q", False, "1", expected_skill="other"),)
 
 
+@pytest.mark.parametrize("name", ["expected", "kind", "label"])
+@pytest.mark.parametrize(("word", "should"), [("trigger", True), ("Positive", True), ("no-trigger", False)])
+def test_a_label_may_be_a_word(name: str, word: str, *, should: bool) -> None:
+    assert read({"cases": [{"prompt": "q", name: word}]}) == (Query("q", should, "1"),)
+
+
 @pytest.mark.parametrize("name", QUERY_FILES)
 def test_each_usual_name_of_the_file_is_found(tmp_path: Path, name: str) -> None:
     (tmp_path / "evals").mkdir()
@@ -160,6 +166,8 @@ def test_each_usual_name_of_the_file_is_found(tmp_path: Path, name: str) -> None
         ({"should_trigger": True, "queries": []}, "should_trigger: expected a list"),
         ([{"prompt": "", "should_trigger": True}], "[0].prompt: expected what a user would say"),
         ([{"query": "q", "expected_trigger": "maybe"}], "[0].expected_trigger: expected true or false, not 'maybe'"),
+        ([{"query": "q", "should_trigger": "other-skill"}], "[0].should_trigger: expected true or false, not 'other-"),
+        ({"one-skill": {"should_trigger": ["q"]}}, "not an object with 'one-skill'"),
         ({"should_trigger_prompts": "q"}, "should_trigger_prompts: expected a list"),
         ([{"query": "x" * (MAX_TEXT + 1), "should_trigger": True}], "[0].query: the text has 10,001 characters"),
         ([{"query": "q", "should_trigger": True}] * (MAX_QUERIES + 1), "there are 1,001 queries"),
