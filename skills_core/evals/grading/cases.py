@@ -348,7 +348,7 @@ def _stated(value: Mapping[str, Any], place: str, found: _Found) -> Assertion | 
     """Return the assertion of an object. Without `text`, words under other names are for the judge, `check` too."""
     before = len(found.faults)
     name = next((each for each in _STATEMENT if isinstance(value.get(each), str) and value[each].strip()), None)
-    if "text" in value:
+    if value.get("text") is not None:
         name = "text"
     text = _text(value, name, f"{place}.{name}", found.faults) if name else ""
     kind, wanted = value.get("type"), value.get("value")

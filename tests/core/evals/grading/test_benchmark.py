@@ -421,6 +421,7 @@ def test_the_expected_output_is_judged_where_there_are_no_assertions() -> None:
     [
         ({"name": "has-total", "description": "There is a total"}, "There is a total"),
         ({"name": "has-total"}, "has-total"),
+        ({"text": None, "statement": "There is a total"}, "There is a total"),
         ({"type": "contains", "value": "Total"}, "contains: Total"),
         ({"type": "any", "value": ["Sum", "Total"], "description": "A sum"}, 'A sum (any: ["Sum", "Total"])'),
         ({"name": "valid", "check": "out.json is valid"}, "out.json is valid"),
@@ -429,6 +430,25 @@ def test_the_expected_output_is_judged_where_there_are_no_assertions() -> None:
 )
 def test_an_object_is_a_statement_for_the_judge_and_no_command(assertion: dict[str, Any], text: str) -> None:
     assert read(one(assertions=[assertion]))[0].assertions == (Assertion(text),)
+
+
+def test_commands_of_another_tool_are_noted_and_never_run() -> None:
+    case = {
+        "id": "bookmarks",
+        "input": "Build a bookmarks tool.",
+        "deterministic_assertions": [{"check": "Both commands are listed", "cmd": ["rm", "-r", "out"], "exit": 0}],
+        "rubric": [{"dimension": "scope", "pass_if": "Nothing is added that was not asked for"}],
+    }
+    (found,) = read({"skill": "planner", "method": "by hand", "cases": [case]})
+    assert (found.id, found.prompt) == ("bookmarks", "Build a bookmarks tool.")
+    assert found.assertions == (
+        Assertion("Nothing is added that was not asked for"),
+        Assertion("Both commands are listed"),
+    )
+    assert notes_of({"skill": "planner", "method": "by hand", "cases": [case]}) == (
+        "not read in the file: method (1)",
+        "fields of assertions that are not read: dimension (1), cmd (1), exit (1)",
+    )
 
 
 def test_conditions_say_what_the_output_must_have_and_their_names_are_kept() -> None:
