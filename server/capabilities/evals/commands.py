@@ -112,6 +112,14 @@ MaxRegression = Annotated[
 SkillDirectory = Annotated[
     Path, typer.Argument(metavar="SKILL_DIR", help="The folder of the skill, with its cases in evals/evals.json.")
 ]
+EvalsFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The file of cases; it may lie outside the skill, and its input files are relative to its folder then.",
+        show_default="evals/evals.json of the skill",
+    ),
+]
 EvalRuns = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Runs of each case in each arm.")]
 Results = Annotated[
     Path | None,
@@ -205,6 +213,7 @@ EvalDryRun = Annotated[
 def evaluate(  # noqa: PLR0913 - one parameter for each flag
     skill_dir: SkillDirectory,
     *,
+    evals: EvalsFile = None,
     runs: EvalRuns = 1,
     workspace: Results = None,
     baseline: Baseline = None,
@@ -254,7 +263,7 @@ QueryFile = Annotated[
     typer.Option(
         metavar="FILE",
         help="The file of queries.",
-        show_default="evals/eval_queries.json or evals/trigger_queries.json of the skill",
+        show_default="evals/eval_queries.json of the skill, or another usual name",
     ),
 ]
 Catalogs = Annotated[

@@ -48,6 +48,7 @@ class EvalFlags:
     """The flags of `eval`."""
 
     skill_dir: Path
+    evals: Path | None
     runs: int
     workspace: Path | None
     baseline: str | None
@@ -149,6 +150,7 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
         agent = eval_agent(*names, via=given.via, model=given.agent_model, home=home)
     return EvalOptions(
         skill=given.skill_dir,
+        evals=given.evals,
         agent=agent,
         seconds=given.timeout or settings.section(RunSettings).seconds,
         mode=mode,
@@ -193,6 +195,8 @@ def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
         print_json(report_of(plan, None))
     else:
         print_text(_cost_line(plan))
+        for note in plan.read.notes:
+            print_text(one_line(f"{plan.read.file.name}: {note}"))
         for case in plan.cases if plan.options.grades else ():
             for check in filter(None, (each.check for each in case.assertions)):
                 first, *rest = check.strip().splitlines() or [""]
@@ -211,6 +215,8 @@ def _report(options: EvalOptions, settings: Settings, temporary: Path, *, plain:
         # Another process may have continued the iteration before this one had the lock.
         plan = plan_eval(options, settings, temporary / "second")
         print_notice(_cost_line(plan))
+        for note in plan.read.notes:
+            print_notice(one_line(f"{plan.read.file.name}: {note}"))
         return report_of(plan, _run(plan, settings, plain=plain))
 
 

@@ -1,15 +1,17 @@
 """Read `evals/evals.json`: the prompts that a skill is tested with, and the assertions about their outputs.
 
-The shape is that of agentskills.io's guide; skill-creator's `expectations` are read as assertions too. All faults of a
-file are reported at once, each with its place, as in `evals[2].assertions[0]`.
+The shape is that of agentskills.io's guide. Sets that exist have others, so the tables below say under which names each
+field is found. All faults of a file are reported at once, each with its place, as in `evals[2].assertions[0]`; what is
+not read, and cases that cannot be run, are reported as notes.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skills_core.diagnostics import one_line
@@ -25,7 +27,44 @@ _MAX_LISTED: Final = 100
 _MAX_SLUG: Final = 60
 _MAX_SHOWN_FAULTS: Final = 10
 
-_FIELDS: Final = ("id", "name", "prompt", "expected_output", "files", "assertions", "expectations")
+_CASES: Final = ("evals", "cases", "test_cases", "tests", "evaluations", "scenarios", "items")
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "id": ("id", "eval_id", "case_id", "test_id"),
+    "name": ("name", "eval_name", "title"),
+    "prompt": ("prompt", "query", "input", "user_prompt", "task", "user_input"),
+    "expected_output": (
+        *("expected_output", "expected", "expected_behavior", "expected_behaviour", "expected_result"),
+        *("expected_outcome", "expected_response"),
+    ),
+    "files": ("files", "input_files", "fixtures", "attachments"),
+}
+"""The names of the list of cases, and of the fields of a case; the first that is there counts."""
+
+_ASSERTIONS: Final = (
+    *("assertions", "expectations", "checks", "criteria", "success_criteria", "acceptance_criteria", "rubric"),
+    *("expected_behaviors", "deterministic_assertions", "must_have", "must_include", "must_contain"),
+)
+"""The fields of a case with assertions; all that are there count."""
+
+_ABSENT: Final = ("must_not_have", "must_not_include", "must_not_contain", "anti_expectations")
+"""Fields that say what an output must not have, for which a judge has nothing to quote."""
+
+_STATEMENT: Final = (
+    *("text", "description", "assertion", "statement", "criterion", "expectation", "requirement", "pass_if"),
+    *("question", "expected", "must_have", "check"),
+)
+"""The names of the statement in an object; beside `text`, `check` is a command."""
+
+_REMARKS: Final = frozenset(
+    {"area", "category", "comment", "description", "difficulty", "note", "notes", "rationale", "skill", "tags"}
+)
+"""Fields of a case that say nothing about how it is run or graded."""
+
+_ABOUT: Final = frozenset(
+    {"skill_name", "skill", "name", "title", "version", "schema_version", "suite_version", "$schema"}
+)
+"""Fields of the file that say nothing about that either, as `_REMARKS`."""
+
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 
 
@@ -65,18 +104,48 @@ class InvalidEvalSetError(SkillsError):
         self.faults = tuple(faults)
 
 
-def read_eval_cases(raw: bytes, where: str) -> tuple[EvalCase, ...]:
+@dataclass(frozen=True, slots=True)
+class EvalSet:
+    """The cases of a file; `notes` say which of its cases are left out, and what of it is not read."""
+
+    cases: tuple[EvalCase, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is wrong with a file, which cases are left out and why, and the fields that are not read."""
+
+    faults: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    unread: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def ignore(self, what: str, names: Iterator[str] | Sequence[str]) -> None:
+        """Note the names of fields of one thing that are not read."""
+        self.unread.setdefault(what, Counter()).update(names)
+
+    def notes(self) -> Iterator[str]:
+        """Yield the notes."""
+        yield from self.left_out
+        for what, names in self.unread.items():
+            if names:
+                shown = [f"{name[:40]} ({number})" for name, number in names.most_common(_MAX_SHOWN_FAULTS)]
+                more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+                yield f"{what}: {', '.join(shown)}{more}"
+
+
+def read_eval_cases(raw: bytes, where: str) -> EvalSet:
     """Return the test cases in the bytes of a file; `where` names the file in errors.
 
     Raises:
-        InvalidEvalSetError: the file is not JSON, or a value in it is missing or wrong.
+        InvalidEvalSetError: the file is not JSON, a value in it is missing or wrong, or no case can be run.
     """
-    faults: list[str] = []
-    document = _document(raw, faults)
-    cases = () if faults else _read(document, faults)
-    if faults:
+    found = _Found()
+    document = _document(raw, found.faults)
+    cases = () if found.faults else _read(document, found)
+    if faults := found.faults or ([] if cases else found.left_out):
         raise InvalidEvalSetError(where, faults)
-    return tuple(_with_slugs(cases))
+    return EvalSet(tuple(_with_slugs(cases)), tuple(map(one_line, found.notes())))
 
 
 def _document(raw: bytes, faults: list[str]) -> object:
@@ -91,74 +160,126 @@ def _document(raw: bytes, faults: list[str]) -> object:
     return None
 
 
-def _read(document: object, faults: list[str]) -> Sequence[EvalCase]:
-    if not isinstance(document, dict):
-        wanted = 'an object such as {"skill_name": "…", "evals": […]}'
-        faults.append(f"expected {wanted}, found {_kind(document)}")
-        return ()
-    listed = document.get("evals")
+def _read(document: object, found: _Found) -> Sequence[EvalCase]:
+    place, listed = _list_of_cases(document, found)
     if not isinstance(listed, list):
-        hint = did_you_mean(similar_to("evals", document)) if listed is None else ""
-        faults.append(f"evals: expected a list of evals, found {_kind(listed)}.{hint}")
         return ()
     if not 1 <= len(listed) <= _MAX_CASES:
-        faults.append(f"evals: expected from 1 to {_MAX_CASES} evals, found {len(listed)}; add one")
+        count = f"expected from 1 to {_MAX_CASES} evals, found {len(listed)}; add one"
+        found.faults.append(f"{place}: {count}" if place else count)
         return ()
-    cases = [_case(each, f"evals[{number}]", faults) for number, each in enumerate(listed)]
-    faults.extend(_repeated_ids(cases))
+    cases = [_case(each, f"{place}[{number}]", number, found) for number, each in enumerate(listed)]
+    found.faults.extend(_repeated_ids(cases, place))
     return [case for case in cases if case is not None]
 
 
-def _case(value: object, place: str, faults: list[str]) -> EvalCase | None:
+def _list_of_cases(document: object, found: _Found) -> tuple[str, object]:
+    """Return the name and the list of the cases; a fault is added if there is none."""
+    if isinstance(document, list):
+        return "", document
+    if not isinstance(document, dict):
+        wanted = 'an object such as {"skill_name": "…", "evals": […]}'
+        found.faults.append(f"expected {wanted}, found {_kind(document)}")
+        return "", None
+    name = next((each for each in _CASES if each in document), None)
+    if name is None and any(each in document for each in _FIELDS["prompt"]):
+        return "", [document]  # a file with one case
+    name = name or _CASES[0]
+    listed = document.get(name)
+    if not isinstance(listed, list):
+        hint = did_you_mean(similar_to(name, document)) if listed is None else ""
+        found.faults.append(f"{name}: expected a list of evals, found {_kind(listed)}.{hint}")
+    known = {name, *_ABOUT, *_REMARKS}
+    found.ignore("not read in the file", [key for key in document if key not in known and not key.startswith("_")])
+    return name, listed
+
+
+def _named(value: Mapping[str, Any], field_name: str) -> str:
+    """Return the name that a case has for a field."""
+    return next((name for name in _FIELDS[field_name] if value.get(name) is not None), field_name)
+
+
+def _case(value: object, place: str, number: int, found: _Found) -> EvalCase | None:
+    """Return a case; None if it has faults or cannot be run."""
     if not isinstance(value, dict):
-        faults.append(f"{place}: expected an object with id, prompt and assertions, found {_kind(value)}")
+        found.faults.append(f"{place}: expected an object with id, prompt and assertions, found {_kind(value)}")
         return None
-    before = len(faults)
-    case_id = _id(value, place, faults)
-    prompt = _text(value, "prompt", f"{place}.prompt", faults)
-    if not prompt.strip() and len(faults) == before:
-        hint = did_you_mean([name for name in similar_to("prompt", value) if name not in _FIELDS])
-        faults.append(f"{place}.prompt: expected the text that a user would type, found nothing.{hint}")
-    return EvalCase(
-        case_id,
-        "",
-        prompt,
-        _text(value, "name", f"{place}.name", faults).strip() or None,
-        _text(value, "expected_output", f"{place}.expected_output", faults),
-        tuple(_files(value, place, faults)),
-        tuple(_assertions(value, place, faults)),
-    )
+    faults = found.faults
+    before, left_out = len(faults), len(found.left_out)
+    names = {each: _named(value, each) for each in _FIELDS}
+    case_id = _id(value, names["id"], place, number, faults)
+    prompt = _prompt(value, names["prompt"], place, found)
+    name = _text(value, names["name"], f"{place}.{names['name']}", faults).strip() or None
+    expected, listed = "", isinstance(value.get(names["expected_output"]), (list, dict))
+    if not listed:
+        expected = _text(value, names["expected_output"], f"{place}.{names['expected_output']}", faults)
+    files = tuple(_files(value, names["files"], place, found))
+    fields = [*_ASSERTIONS, *([names["expected_output"]] if listed else [])]
+    assertions = tuple(_assertions(value, fields, place, found))
+    if not assertions and expected.strip():
+        assertions = (Assertion(f"The result is as expected: {expected}"[:_MAX_TEXT]),)
+    known = {*names.values(), *_ASSERTIONS, *_ABSENT, *_REMARKS}
+    found.ignore("fields of cases that are not read", (key for key in value if key not in known))
+    absent = (key for key in _ABSENT if value.get(key))
+    found.ignore("not graded, as a judge has nothing to quote for what is absent; write checks", absent)
+    if len(faults) > before or len(found.left_out) > left_out:
+        return EvalCase(case_id, "", "") if len(faults) > before else None
+    return EvalCase(case_id, "", prompt, name, expected, files, assertions)
 
 
-def _id(value: Mapping[str, Any], place: str, faults: list[str]) -> int | str:
-    found = value.get("id")
+def _prompt(value: Mapping[str, Any], name: str, place: str, found: _Found) -> str:
+    before = len(found.faults)
+    prompt = _text(value, name, f"{place}.{name}", found.faults)
+    if prompt.strip() or len(found.faults) > before:
+        return prompt
+    known = {*_ASSERTIONS, *(each for names in _FIELDS.values() for each in names)}
+    hint = did_you_mean([each for each in similar_to("prompt", value) if each not in known])
+    message = f"{place}.{name}: expected the text that a user would type, found nothing.{hint}"
+    # A case of another kind, such as one for a hook, has no field that is meant as the prompt.
+    if hint or name in value:
+        found.faults.append(message)
+    else:
+        found.left_out.append(f"{message} The case is left out")
+    return ""
+
+
+def _id(value: Mapping[str, Any], name: str, place: str, number: int, faults: list[str]) -> int | str:
+    found = value.get(name)
+    if found is None:
+        return number + 1
     if isinstance(found, int) and not isinstance(found, bool):
         return found
     if isinstance(found, str) and found.strip() and len(found) <= _MAX_LISTED and _is_unicode(found):
         return found
     wanted = f"a whole number or a text of 1 to {_MAX_LISTED} characters"
-    faults.append(f"{place}.id: expected {wanted} that no other eval has, found {_shown(found)}")
+    faults.append(f"{place}.{name}: expected {wanted} that no other eval has, found {_shown(found)}")
     return ""
 
 
-def _repeated_ids(cases: Sequence[EvalCase | None]) -> Iterator[str]:
+def _repeated_ids(cases: Sequence[EvalCase | None], place: str) -> Iterator[str]:
     first: dict[str, int] = {}
     for number, case in enumerate(cases):
         # 1 and "1" would have the same folder.
         if case is not None and case.id != "" and first.setdefault(str(case.id), number) != number:
             earlier = first[str(case.id)]
-            yield f"evals[{number}].id: evals[{earlier}] has the id {case.id!r} too; give it another one"
+            yield f"{place}[{number}].id: {place}[{earlier}] has the id {case.id!r} too; give it another one"
 
 
-def _files(value: Mapping[str, Any], place: str, faults: list[str]) -> Iterator[str]:
-    for number, file in _listed(value, "files", place, faults):
-        where = f"{place}.files[{number}]"
-        if not isinstance(file, str) or not file or "\0" in file or not _is_unicode(file):
+def _files(value: Mapping[str, Any], field_name: str, place: str, found: _Found) -> Iterator[str]:
+    """Yield the paths of the input files; a case with one that cannot be a file of the skill is left out."""
+    for where, entry in _listed(value, field_name, place, found.faults):
+        file = entry
+        if isinstance(entry, dict) and "content" not in entry:
+            file = next((entry[name] for name in ("path", "file", "source") if name in entry), entry)
+        if isinstance(file, dict):
+            message = "an object with a content is not read; save the file in evals/files and name its path"
+            found.left_out.append(f"{where}: {message}; the case is left out")
+        elif not isinstance(file, str) or not file or "\0" in file or not _is_unicode(file):
             wanted = "a path relative to the skill's folder, such as evals/files/data.csv"
-            faults.append(f"{where}: expected {wanted}, found {_shown(file)}")
+            found.faults.append(f"{where}: expected {wanted}, found {_shown(file)}")
         elif _leaves(file):
             message = f"{_shown(file)} leaves the skill's folder; copy the file to evals/files and name it there"
-            faults.append(f"{where}: {message}")
+            found.left_out.append(f"{where}: {message}; the case is left out")
         else:
             yield "/".join(part for part in file.split("/") if part not in {"", "."})
 
@@ -169,57 +290,101 @@ def _leaves(path: str) -> bool:
     return path.startswith("/") or "\\" in path or ".." in parts or bool(_DRIVE.match(path)) or not plain
 
 
-def _assertions(value: Mapping[str, Any], place: str, faults: list[str]) -> Iterator[Assertion]:
+def _assertions(value: Mapping[str, Any], fields: Sequence[str], place: str, found: _Found) -> Iterator[Assertion]:
+    """Yield the assertions in all `fields` of a case."""
     seen: dict[str, str] = {}
-    found: set[Assertion] = set()
-    for field in ("assertions", "expectations"):
-        for number, each in _listed(value, field, place, faults):
-            where = f"{place}.{field}[{number}]"
-            assertion = _assertion(each, where, faults)
+    known: set[Assertion] = set()
+    for name in fields:
+        for where, each in _entries(value, name, place, found):
+            assertion = _assertion(each, where, found)
             # A file for both dialects has each assertion in both lists.
             if assertion is None:
                 continue
-            if assertion in found and not seen[assertion.text].startswith(f"{place}.{field}"):
+            if name.startswith("must_"):
+                assertion = replace(assertion, text=f"{_words(name)}: {assertion.text}")
+            if assertion in known and not seen[assertion.text].startswith(f"{place}.{name}"):
                 continue
             if assertion.text in seen:
-                faults.append(f"{where}: {seen[assertion.text]} has the same text; remove one of them")
+                found.faults.append(f"{where}: {seen[assertion.text]} has the same text; remove one of them")
                 continue
             seen[assertion.text] = where
-            found.add(assertion)
+            known.add(assertion)
             yield assertion
 
 
-def _assertion(value: object, place: str, faults: list[str]) -> Assertion | None:
+def _entries(value: Mapping[str, Any], name: str, place: str, found: _Found) -> Iterator[tuple[str, object]]:
+    """Yield the entries of a field; an object without a statement has a condition, or a list of them, for each key."""
+    inside = value.get(name)
+    if not isinstance(inside, dict) or any(each in inside for each in _STATEMENT):
+        yield from _listed(value, name, place, found.faults)
+        return
+    for key, condition in inside.items():
+        if key in _ABSENT:
+            found.ignore("not graded, as a judge has nothing to quote for what is absent; write checks", [key])
+            continue
+        for each in condition if isinstance(condition, list) else [condition]:
+            yield f"{place}.{name}.{key}", f"{_words(str(key))}: {_written(each)}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _written(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _assertion(value: object, place: str, found: _Found) -> Assertion | None:
     if isinstance(value, dict):
-        before = len(faults)
-        text, check = (_text(value, name, f"{place}.{name}", faults) for name in ("text", "check"))
-        if not text.strip() and len(faults) == before:
-            faults.append(f"{place}.text: expected a statement about the output, found nothing")
-        if "check" in value and not check.strip() and len(faults) == before:
-            faults.append(f"{place}.check: expected a command, found nothing; write one or remove it")
-        return Assertion(text, check or None) if len(faults) == before else None
+        return _stated(value, place, found)
     if isinstance(value, str) and value.strip() and _is_usable(value):
         return Assertion(value)
     wanted = 'a text, or an object such as {"text": "The report is valid JSON", "check": "jq . report.json"}'
-    faults.append(f"{place}: expected {wanted}, found {_shown(value)}")
+    found.faults.append(f"{place}: expected {wanted}, found {_shown(value)}")
     return None
 
 
-def _listed(value: Mapping[str, Any], field: str, place: str, faults: list[str]) -> Iterator[tuple[int, object]]:
-    found = value.get(field)
+def _stated(value: Mapping[str, Any], place: str, found: _Found) -> Assertion | None:
+    """Return the assertion of an object. Without `text`, words under other names are for the judge, `check` too."""
+    before = len(found.faults)
+    name = next((each for each in _STATEMENT if isinstance(value.get(each), str) and value[each].strip()), None)
+    if value.get("text") is not None:
+        name = "text"
+    text = _text(value, name, f"{place}.{name}", found.faults) if name else ""
+    kind, wanted = value.get("type"), value.get("value")
+    if wanted is not None and name != "text":
+        condition = f"{_written(kind)}: {_written(wanted)}" if kind is not None else _written(wanted)
+        text = f"{text} ({condition})" if text else condition
+    elif not name:
+        text = _text(value, "name", f"{place}.name", found.faults)
+    if (not text.strip() or not _is_usable(text)) and len(found.faults) == before:
+        found.faults.append(f"{place}.text: expected a statement about the output, found nothing")
+    check = _text(value, "check", f"{place}.check", found.faults) if name == "text" else ""
+    if name == "text" and "check" in value and not check.strip() and len(found.faults) == before:
+        found.faults.append(f"{place}.check: expected a command, found nothing; write one or remove it")
+    known = {name, "check" if name == "text" else "", "id", "name", *(() if name == "text" else ("type", "value"))}
+    found.ignore("fields of assertions that are not read", (key for key in value if key not in known))
+    return Assertion(text, check or None) if len(found.faults) == before else None
+
+
+def _listed(value: Mapping[str, Any], name: str, place: str, faults: list[str]) -> Iterator[tuple[str, object]]:
+    """Yield the entries of a list with their places; a text or an object is a list of one."""
+    found = value.get(name)
     if found is None:
         return
-    if not isinstance(found, list):
-        faults.append(f"{place}.{field}: expected a list, found {_kind(found)}; put it in [ ]")
+    if isinstance(found, (str, dict)):
+        yield f"{place}.{name}", found
+    elif not isinstance(found, list):
+        faults.append(f"{place}.{name}: expected a list, found {_kind(found)}")
     elif len(found) > _MAX_LISTED:
-        faults.append(f"{place}.{field}: expected at most {_MAX_LISTED} entries, found {len(found)}")
+        faults.append(f"{place}.{name}: expected at most {_MAX_LISTED} entries, found {len(found)}")
     else:
-        yield from enumerate(found)
+        yield from ((f"{place}.{name}[{number}]", each) for number, each in enumerate(found))
 
 
-def _text(value: Mapping[str, Any], field: str, place: str, faults: list[str]) -> str:
+def _text(value: Mapping[str, Any], name: str, place: str, faults: list[str]) -> str:
     """Return a text; an empty one if the field is missing or wrong."""
-    found = value.get(field)
+    found = value.get(name)
     if found is None:
         return ""
     if not isinstance(found, str):
@@ -254,7 +419,7 @@ def _with_slugs(cases: Sequence[EvalCase]) -> Iterator[EvalCase]:
             number += 1
             slug = f"{base}-{number}"
         taken.add(slug)
-        yield EvalCase(case.id, slug, case.prompt, case.name, case.expected_output, case.files, case.assertions)
+        yield replace(case, slug=slug)
 
 
 def _slug(text: str) -> str:

@@ -1,7 +1,8 @@
 """Trigger queries: what users say, whether a skill should be activated by it, and the parts of a set.
 
 The file is a JSON list of objects with `query` and `should_trigger`, as the guides of the format have it, or that list
-as `queries` of an object. A YAML file has the shape of waza: `should_trigger_prompts` and `should_not_trigger_prompts`.
+in an object. The other shape has a list for each kind, as waza's `should_trigger_prompts` and
+`should_not_trigger_prompts`, also in YAML. The tables below have the names under which lists and fields are found.
 """
 
 from __future__ import annotations
@@ -23,8 +24,23 @@ from skills_core.disk.writing import json_bytes
 from skills_core.errors import Fault, FileRefusedError, SkillsError, did_you_mean, similar_to, system_message
 from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
 
-QUERY_FILES: Final = ("evals/eval_queries.json", "evals/trigger_queries.json", "eval_queries.json")
-"""Where the queries of a skill are looked for in its folder, in this order."""
+_STEMS: Final = (
+    "trigger_queries",
+    "trigger_evals",
+    "trigger_eval",
+    "trigger_cases",
+    "trigger_tests",
+    "trigger_eval_set",
+)
+
+QUERY_FILES: Final = (
+    "evals/eval_queries.json",
+    *(f"evals/{each}.json" for stem in _STEMS for each in (stem, stem.replace("_", "-"))),
+    "evals/triggers.json",
+    "evals/trigger.json",
+    "eval_queries.json",
+)
+"""Where the queries of a skill are looked for in its folder, in this order; new ones are written to the first."""
 
 PART_FILES: Final[Mapping[str, str]] = {
     "train": "evals/train_queries.json",
@@ -41,7 +57,34 @@ MAX_TEXT: Final = 10_000
 
 _SHOULD: Final = "should_trigger_prompts"
 _SHOULD_NOT: Final = "should_not_trigger_prompts"
-_FIELDS: Final = ("query", "should_trigger", "id", "split", "expected_skill")
+_LISTS: Final[Mapping[bool | None, tuple[str, ...]]] = {
+    None: ("queries", "items", "cases", "evals", "tests", "test_cases", "prompts", "triggers"),
+    True: ("should_trigger", _SHOULD, "should_activate", "positive", "positives"),
+    False: (
+        *("should_not_trigger", _SHOULD_NOT, "should_not_activate", "negative", "negatives"),
+        *("near_miss", "near_misses"),
+    ),
+}
+"""The names of the lists in an object by whether their queries should trigger; None if each query says so."""
+
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "query": ("query", "prompt", "input", "text", "user_prompt", "utterance"),
+    "should_trigger": (
+        *("should_trigger", "expected_trigger", "expect_trigger", "should_activate", "expected_match", "expected"),
+        *("kind", "label"),
+    ),
+    "id": ("id",),
+    "split": ("split",),
+    "expected_skill": ("expected_skill", "expect_skill", "preferred_skill"),
+}
+"""The names of the fields of a query; the first that an entry has counts."""
+
+_LABELS: Final[Mapping[object, bool]] = {
+    **dict.fromkeys(("trigger", "should_trigger", "positive"), True),
+    **dict.fromkeys(("no_trigger", "not_trigger", "should_not_trigger", "do_not_trigger", "negative"), False),
+}
+"""The words for `should_trigger` in fields of other names."""
+
 _EXAMPLE: Final = '[{"query": "What a user would say", "should_trigger": true}, …]'
 
 SEALED_SHARE: Final = 0.25
@@ -112,56 +155,61 @@ def joined_parts(parts: Mapping[str, Sequence[Query]], where: str) -> tuple[Quer
 
 
 def _queries(value: object, where: str) -> Iterator[Query]:
-    prefix = ""
+    """Yield the queries of a list, or of all lists of an object, those that should trigger first."""
     if isinstance(value, Mapping):
-        if _SHOULD in value or _SHOULD_NOT in value:
-            yield from _prompts(value, where)
-            return
-        prefix = "queries"
-        if prefix not in value:
+        lists = [(name, kind) for kind, names in _LISTS.items() for name in names if name in value]
+        if not lists:
             _refuse(where, "", f"expected a list, as in {_EXAMPLE}, not an object with {_names(value)}")
-        value = value[prefix]
+        taken: set[str] = set()
+        for name, kind in lists:
+            listed = [] if value[name] is None else value[name]
+            found = list(_listed(listed, where, name, len(taken), kind=kind))
+            # The lists may be numbered on their own.
+            if any(query.id in taken for query in found):
+                found = [replace(query, id=f"{name}-{query.id}") for query in found]
+            taken.update(query.id for query in found)
+            yield from found
+    else:
+        yield from _listed(value, where, "", 0, kind=None)
+
+
+def _listed(value: object, where: str, name: str, before: int, *, kind: bool | None) -> Iterator[Query]:
+    """Yield the queries of one list; `before` is the number of those in earlier lists."""
     if not isinstance(value, list):
-        _refuse(where, prefix, f"expected a list, as in {_EXAMPLE}, not {_shown(value)}")
-    _check_count(value, where, prefix)
+        _refuse(where, name, f"expected a list, as in {_EXAMPLE}, not {_shown(value)}")
+    _check_count(value, where, name)
     for number, entry in enumerate(value):
-        yield _query(entry, where, f"{prefix}[{number}]", number + 1)
+        # A text is an entry where the list says of which kind it is.
+        full = {"query": entry} if kind is not None and isinstance(entry, str) else entry
+        yield _query(full, where, f"{name}[{number}]", before + number + 1, kind=kind)
 
 
-def _query(entry: object, where: str, place: str, number: int) -> Query:
+def _query(entry: object, where: str, place: str, number: int, *, kind: bool | None) -> Query:
     if not isinstance(entry, Mapping):
         _refuse(where, place, f"expected an object with query and should_trigger, not {_shown(entry)}")
-    for name in ("query", "should_trigger"):
-        if name not in entry:
-            similar = did_you_mean(similar_to(name, (key for key in entry if key not in _FIELDS)), "; did")
-            _refuse(where, place, f"{name} is missing{similar}")
-    should = entry["should_trigger"]
+    named = {field: next((name for name in names if name in entry), field) for field, names in _FIELDS.items()}
+    values = {field: entry.get(name) for field, name in named.items()}
+    if kind is not None and named["should_trigger"] not in entry:
+        values["should_trigger"] = kind
+    for field in ("query", "should_trigger"):
+        if named[field] not in entry and values[field] is None:
+            known = {*named.values(), *_FIELDS}
+            similar = did_you_mean(similar_to(field, (key for key in entry if key not in known)), "; did")
+            _refuse(where, place, f"{field} is missing{similar}")
+    should = values["should_trigger"]
+    if isinstance(should, str) and named["should_trigger"] != "should_trigger":
+        should = _LABELS.get(should.casefold().replace("-", "_").replace(" ", "_"), should)
     if not isinstance(should, bool):
-        _refuse(where, f"{place}.should_trigger", f"expected true or false, not {_shown(should)}")
+        _refuse(where, f"{place}.{named['should_trigger']}", f"expected true or false, not {_shown(should)}")
+    if kind is not None and should is not kind:
+        _refuse(where, f"{place}.{named['should_trigger']}", "the list has queries of the other kind; move this one")
     return Query(
-        _text(entry["query"], where, f"{place}.query"),
+        _text(values["query"], where, f"{place}.{named['query']}"),
         should,
-        _identifier(entry.get("id"), where, f"{place}.id") or str(number),
-        _name(entry.get("split"), where, f"{place}.split"),
-        _name(entry.get("expected_skill"), where, f"{place}.expected_skill"),
+        _identifier(values["id"], where, f"{place}.id") or str(number),
+        _name(values["split"], where, f"{place}.split"),
+        _name(values["expected_skill"], where, f"{place}.{named['expected_skill']}"),
     )
-
-
-def _prompts(value: Mapping[str, Any], where: str) -> Iterator[Query]:
-    """Yield the queries of waza's two lists, those that should trigger first."""
-    number = 0
-    for name in (_SHOULD, _SHOULD_NOT):
-        listed = [] if value.get(name) is None else value[name]
-        if not isinstance(listed, list):
-            _refuse(where, name, f"expected a list of objects with prompt, not {_shown(listed)}")
-        _check_count(listed, where, name)
-        for position, entry in enumerate(listed):
-            place, number = f"{name}[{position}]", number + 1
-            prompt = entry.get("prompt") if isinstance(entry, Mapping) else entry
-            if prompt is None:
-                _refuse(where, place, "prompt is missing")
-            inside = f"{place}.prompt" if isinstance(entry, Mapping) else place
-            yield Query(_text(prompt, where, inside), name == _SHOULD, str(number))
 
 
 def _check_count(listed: Sequence[object], where: str, place: str) -> None:
@@ -391,7 +439,7 @@ def chosen_queries(folder: Path, file: Path | None) -> tuple[str, tuple[Query, .
         return str(file), queries_in(file)
     found = queries_of_skill(folder)
     if found is None:
-        message = f"there are no queries; expected {' or '.join(QUERY_FILES)}, or a file named with --queries"
+        message = f"there are no queries; expected {QUERY_FILES[0]}, or a file named with --queries"
         raise QueryFileError(str(folder), "", message)
     return found
 

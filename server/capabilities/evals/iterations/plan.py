@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 from server import __version__
 from server.capabilities.evals.agents.cli_agent import check_no_twin
 from server.capabilities.evals.iterations.grading import uncompared
-from server.capabilities.evals.iterations.runner import check_input_files, work_of
+from server.capabilities.evals.iterations.runner import usable_cases, work_of
 from server.capabilities.evals.tested_skills import find_baseline, load_version
 from server.capabilities.evals.workspace import EvalError, IterationFolder, iterations_of, new_iteration
 from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.disk.files import read_bounded
-from skills_core.disk.folders import is_ignored
+from skills_core.disk.folders import EVALS, is_ignored
 from skills_core.evals.grading.cases import EVALS_FILE, read_eval_cases
 from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm, EvalStatus, RunKey
@@ -108,9 +108,13 @@ class EvalMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalOptions:
-    """What the user asked for; without an agent, our own executor performs. `judge` is who would grade."""
+    """What the user asked for; without an agent, our own executor performs. `judge` is who would grade.
+
+    `evals` is the file of the cases, by default that of the skill.
+    """
 
     skill: Path
+    evals: Path | None = None
     workspace: Path | None = None
     runs: int = 1
     baseline: str | None = None
@@ -128,11 +132,27 @@ class EvalOptions:
         return self.mode is not EvalMode.RUN_ONLY
 
 
+@dataclass(frozen=True, slots=True)
+class ReadCases:
+    """The cases of a file that can be run; `notes` say what is left out or not read.
+
+    Input files are relative to `inputs`: the skill's folder, or for a file elsewhere that which holds it or its folder
+    `evals`. `seen` has by case a digest of what its agents see: the prompt, and the input files with their names.
+    Assertions and expected outputs are not in it, because no agent sees them.
+    """
+
+    file: Path
+    inputs: Path
+    cases: tuple[EvalCase, ...]
+    seen: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalPlan:
     """An eval that is about to run. `resumed` tells that the iteration exists; `cost` is for what is left of it.
 
-    `source` is the skill's folder with the eval files, and `version` the skill that the outputs are of. `runs` is the
+    `source` is the skill's folder, and `version` the skill that the outputs are of. `runs` is the
     number of runs of each case in each arm. `left_out` says what of the evals file or the iteration is not graded, and
     `label` names the agent of an iteration that is graded alone.
     """
@@ -140,6 +160,7 @@ class EvalPlan:
     options: EvalOptions
     source: Path
     version: SkillVersion
+    read: ReadCases
     cases: tuple[EvalCase, ...]
     baseline: Arm
     old_version: SkillVersion | None
@@ -194,6 +215,7 @@ class EvalPlan:
             ],
             "judge": self.options.judge.label if self.options.judge and self.needs_judge else None,
             "left_out": list(self.left_out),
+            "notes": list(self.read.notes),
             **self.cost.to_json(),
         }
 
@@ -212,12 +234,12 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
     """
     folder = options.skill.resolve()
     version = load_version(folder)
-    cases, seen = _read_cases(folder)
+    read = _read_cases(folder, options.evals)
     workspace = (options.workspace or workspace_of(folder)).resolve()
     if workspace == folder or folder in workspace.parents:
         raise EvalError(f"{workspace}: the workspace lies in the skill; name a folder outside with --workspace")
     if options.mode is EvalMode.GRADE_ONLY:
-        return _plan_grading(options, version, cases, seen, workspace)
+        return _plan_grading(options, version, read, workspace)
     old = None
     if options.baseline is not None:
         old = find_baseline(options.baseline, folder, workspace / SNAPSHOTS, temporary)
@@ -225,14 +247,15 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
     if options.agent is not None and options.agent.tells_loads:
         for each in filter(None, (version, old)):
             check_no_twin(options.agent, each.name)
-    identity = _identity(options, settings, (version, old), seen)
-    keys = list(_keys(cases, (Arm.WITH_SKILL, baseline), options.runs))
+    identity = _identity(options, settings, (version, old), read.seen)
+    keys = list(_keys(read.cases, (Arm.WITH_SKILL, baseline), options.runs))
     iteration, work, resumed = _choose(workspace, options, identity, keys)
     return EvalPlan(
         options=options,
         source=folder,
         version=version,
-        cases=cases,
+        read=read,
+        cases=read.cases,
         baseline=baseline,
         old_version=old,
         workspace=workspace,
@@ -240,13 +263,11 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
         resumed=resumed,
         identity=identity,
         work=tuple(work),
-        cost=_cost(options, workspace, work, cases, options.runs),
+        cost=_cost(options, workspace, work, read.cases, options.runs),
     )
 
 
-def _plan_grading(
-    options: EvalOptions, current: SkillVersion, cases: Sequence[EvalCase], seen: Mapping[str, str], workspace: Path
-) -> EvalPlan:
+def _plan_grading(options: EvalOptions, current: SkillVersion, read: ReadCases, workspace: Path) -> EvalPlan:
     """Return the plan to grade what the latest iteration has; the skill may have changed since.
 
     Raises:
@@ -259,7 +280,7 @@ def _plan_grading(
         raise EvalError(f"{where}: there are no outputs of `skillserve eval` to grade; run it first, without --grade")
     runs = identity.get("runs")
     iteration = IterationFolder(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
-    usable, left_out = _comparable_cases(identity, cases, seen)
+    usable, left_out = _comparable_cases(identity, read.cases, read.seen)
     if not usable:
         raise EvalError(f"{iteration.path}: nothing can be graded: {'; '.join(left_out)}")
     baseline = Arm.WITHOUT_SKILL if identity.get("baseline") is None else Arm.OLD_SKILL
@@ -269,6 +290,7 @@ def _plan_grading(
         options=options,
         source=current.folder,
         version=_kept(workspace, f"iteration-{iteration.number}") or current,
+        read=read,
         cases=usable,
         baseline=baseline,
         old_version=_kept(workspace, f"baseline-{iteration.number}"),
@@ -299,7 +321,7 @@ def _comparable_cases(
         else:
             usable.append(case)
     gone = sorted(set(then) - {case.folder for case in cases})
-    left_out += [f"{folder} is not in {EVALS_FILE} any more" for folder in gone]
+    left_out += [f"{folder} is not among the cases any more" for folder in gone]
     return tuple(usable), tuple(left_out)
 
 
@@ -318,19 +340,24 @@ def _label(options: EvalOptions) -> str:
     return "" if options.judge is None else options.judge.label
 
 
-def _read_cases(folder: Path) -> tuple[tuple[EvalCase, ...], dict[str, str]]:
-    """Return the cases, and by case a digest of what its agents see: the prompt, and the input files with their names.
-
-    Assertions and expected outputs are left out, because no agent sees them.
-    """
-    where = folder / EVALS_FILE
+def _read_cases(folder: Path, named: Path | None) -> ReadCases:
+    """Return the cases of the skill in `folder`, or those in a file that the user named."""
+    where = folder / EVALS_FILE if named is None else named.resolve()
     raw = read_bounded(where)
     if raw is None:
         example = '{"skill_name": "…", "evals": [{"id": 1, "prompt": "…", "assertions": ["…"]}]}'
-        raise EvalError(f"{where}: there is no such file; write one such as {example}")
-    cases = read_eval_cases(raw, str(where))
-    files = check_input_files(folder, cases)
-    return cases, {case.folder: _digest([case.prompt, [[path, files[path]] for path in case.files]]) for case in cases}
+        hint = f"write one such as {example}, or name another with --evals" if named is None else "correct the path"
+        raise EvalError(f"{where}: there is no such file; {hint}")
+    found = read_eval_cases(raw, str(where))
+    inputs = folder
+    if folder not in where.parents:
+        inputs = where.parent.parent if where.parent.name == EVALS else where.parent
+    usable = usable_cases(inputs, found.cases, folder.name)
+    seen = {
+        case.folder: _digest([case.prompt, [[path, usable.digests[path]] for path in case.files]])
+        for case in usable.cases
+    }
+    return ReadCases(where, inputs, usable.cases, seen, (*found.notes, *usable.notes))
 
 
 def _digest(value: object) -> str:
@@ -338,7 +365,10 @@ def _digest(value: object) -> str:
 
 
 def _identity(
-    options: EvalOptions, settings: Settings, versions: tuple[SkillVersion, SkillVersion | None], seen: dict[str, str]
+    options: EvalOptions,
+    settings: Settings,
+    versions: tuple[SkillVersion, SkillVersion | None],
+    seen: Mapping[str, str],
 ) -> JsonObject:
     """Return what two calls must share for the second to continue the first: all that an agent's work depends on.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +21,8 @@ from server.capabilities.evals.agents.agent import AgentTask, for_each, publish_
 from server.capabilities.evals.iterations.grading import baseline_fault
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import counted, one_line
-from skills_core.disk.files import Location, read_file
+from skills_core.disk.files import Location, Reader, read_file
+from skills_core.disk.folders import list_folder
 from skills_core.errors import FileRefusedError
 from skills_core.evals.grading.results import (
     Arm,
@@ -178,8 +181,8 @@ def showing_progress(
 class EvalRunner:
     """Performs the work of one iteration by an agent, with the versions of the skill by arm.
 
-    Input files are read from `source`; each run has `seconds`, and `jobs` run at a time. Without a grader, the outputs
-    are kept and not graded.
+    `source` is the skill's folder, and `inputs` that of the input files. Each run has `seconds`, and `jobs` run at a
+    time. Without a grader, the outputs are kept and not graded.
     """
 
     iteration: IterationFolder
@@ -188,6 +191,7 @@ class EvalRunner:
     folders: RunFolders
     versions: Mapping[Arm, SkillVersion | None]
     source: Path
+    inputs: Path
     seconds: float
     jobs: int
     progress: RunProgress
@@ -214,7 +218,7 @@ class EvalRunner:
             prompt=work.case.prompt,
             skills=() if version is None else (version,),
             seconds=self.seconds,
-            inputs=input_files(work.case, self.source),
+            inputs=input_files(work.case, self.inputs),
         )
 
     async def _one(self, work: Work, task: AgentTask | None) -> None:
@@ -298,13 +302,15 @@ def input_files(case: EvalCase, skill: Path) -> dict[str, Location]:
 def input_paths(case: EvalCase) -> tuple[str, ...]:
     """Return where the input files of a case lie in the workspace.
 
-    A file lies where the prompt names it (`data/sales.csv`), else at its path without `evals/files/`.
+    A file lies where the prompt names it (`data/sales.csv`) or its folder, else at its path without `evals/files/`.
     """
     taken: set[str] = {"outputs"}
     placed: list[str] = []
     for path in case.files:
         folder = next((each for each in _EVAL_FILES if path.startswith(each)), "")
-        named = _named_in(case.prompt, path.rpartition("/")[2])
+        parent, inside, _ = path.removeprefix(folder).partition("/")
+        kept = bool(folder and inside) and folder + parent in case.prompt
+        named = path if kept else _named_in(case.prompt, path.rpartition("/")[2])
         target = next((each for each in (named, path.removeprefix(folder), path) if each and each not in taken), path)
         taken.add(target)
         placed.append(target)
@@ -320,36 +326,96 @@ def _named_in(prompt: str, name: str) -> str | None:
     return None
 
 
-def check_input_files(folder: Path, cases: Sequence[EvalCase]) -> Mapping[str, str]:
-    """Return the digests of the input files, by path.
+@dataclass(frozen=True, slots=True)
+class UsableCases:
+    """The cases whose input files are there, with the digests of these by path; `notes` tell what of a case is not."""
+
+    cases: tuple[EvalCase, ...]
+    digests: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def usable_cases(folder: Path, cases: Sequence[EvalCase], skill: str) -> UsableCases:
+    """Return the cases that can be run with the files in `folder`; a folder among their files stands for its files.
 
     Raises:
-        EvalError: a file does not exist, is not a regular file within the skill, or is the SKILL.md itself.
+        EvalError: no case can be run.
     """
+    usable: list[EvalCase] = []
     digests: dict[str, str] = {}
-    faults: list[str] = []
-    for number, case in enumerate(cases):
-        for position, path in enumerate(case.files):
-            where = f"{folder / 'evals' / 'evals.json'}: evals[{number}].files[{position}]: {path}"
-            if path.casefold() == "skill.md":
-                faults.append(f"{where}: this is the skill itself, which the baseline must not have; remove it")
+    left_out: list[str] = []
+    with_main: list[str] = []
+    for case in cases:
+        files: dict[str, str] = {}
+        faults: list[str] = []
+        for path in case.files:
+            if _is_main_file(folder, path, skill):
+                with_main.append(case.folder)
                 continue
             try:
-                digests[path] = hashlib.sha256(_read(folder, path)).hexdigest()
+                files |= _digests(folder, path)
             except EvalError as error:
-                inside = next((each for each in _suggestions(folder, path)), None)
-                hint = f"write {inside}" if inside else "add the file to the skill's folder, or correct the path"
-                faults.append(f"{where}: {error}; {hint}")
-    if faults:
-        raise EvalError("\n".join(faults[:10]))
-    return digests
+                faults.append(str(error))
+        if faults:
+            left_out.append(f"{case.folder} is left out: {'; '.join(faults[:10])}")
+            continue
+        digests |= files
+        usable.append(replace(case, files=tuple(files)))
+    if not usable:
+        raise EvalError("\n".join(["no case can be run", *left_out[:10]]))
+    notes = (
+        [f"the file SKILL.md is the skill, which only runs with it have: {', '.join(with_main)}"] if with_main else []
+    )
+    return UsableCases(tuple(usable), digests, (*left_out, *notes))
 
 
-def _suggestions(folder: Path, path: str) -> Iterable[str]:
+def _is_main_file(folder: Path, path: str, skill: str) -> bool:
+    """Whether a path names the SKILL.md itself, perhaps from the root of its repository."""
+    parent, _, name = path.rpartition("/")
+    return name.casefold() == "skill.md" and (
+        not parent or (parent.rpartition("/")[2] == skill and not (folder / path).exists())
+    )
+
+
+_MAX_INPUTS: Final = 1000
+
+
+def _digests(folder: Path, path: str) -> dict[str, str]:
+    """Return the digests of a file, or of all files in a folder, by path; the path may be relative to `evals`.
+
+    Raises:
+        EvalError: there is no such file or folder, or a file in it cannot be read.
+    """
     name = path.rpartition("/")[2]
-    for each in (f"evals/{path}", f"evals/files/{name}", f"evals/{name}"):
-        if (folder / each).is_file():
-            yield each
+    places = (path, f"evals/{path}", f"evals/files/{path}", f"evals/files/{name}", f"evals/{name}")
+    place = next((each for each in places if os.path.lexists(folder / each)), path)
+    try:
+        return {place: hashlib.sha256(_read(folder, place)).hexdigest()}
+    except EvalError as error:
+        refusal = EvalError(f"{path}: {error}; add the file to the skill's folder, or correct the path")
+    try:
+        with Reader() as reader:
+            inside = list(islice(_files_below(reader, folder, place), _MAX_INPUTS + 1))
+    except OSError:
+        raise refusal from None
+    if not 1 <= len(inside) <= _MAX_INPUTS:
+        raise EvalError(
+            f"{path}: expected a folder with 1 to {_MAX_INPUTS} files, found {'more' if inside else 'none'}"
+        )
+    return {each: hashlib.sha256(_read(folder, each)).hexdigest() for each in inside}
+
+
+def _files_below(reader: Reader, folder: Path, place: str) -> Iterator[str]:
+    """Yield the paths of all files in a folder, links among them, which cannot be read.
+
+    Raises:
+        OSError: the folder cannot be listed.
+    """
+    with reader.entries(Location(folder, place)) as entries:
+        listing = list_folder(entries, fingerprints=False)
+    yield from (f"{place}/{name}" for name, _ in (*listing.files, *listing.refused))
+    for name in listing.folders:
+        yield from _files_below(reader, folder, f"{place}/{name}")
 
 
 def _read(folder: Path, path: str) -> bytes:

@@ -26,7 +26,6 @@ from server.capabilities.evals.workspace import CONFIG, EvalError
 from server.capabilities.runs.settings import RunSettings
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
-from skills_core.evals.grading.cases import EVALS_FILE
 from skills_core.evals.grading.judging import comparison_line, summarize_comparisons
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
 
@@ -89,7 +88,7 @@ class EvalSession:
         """
         plan, iteration = self.plan, self.plan.iteration
         if plan.options.grades:
-            await check_commands(plan.cases, plan.source / EVALS_FILE)
+            await check_commands(plan.cases, plan.read.file)
         judge = await anyio.to_thread.run_sync(self._open_judge)
         label = await self._grade(judge) if plan.options.mode is EvalMode.GRADE_ONLY else await self._perform(judge)
         runs = await anyio.to_thread.run_sync(self._read_runs)
@@ -121,6 +120,7 @@ class EvalSession:
                 folders=folders,
                 versions=versions,
                 source=plan.source,
+                inputs=plan.read.inputs,
                 seconds=plan.options.seconds,
                 jobs=plan.options.jobs,
                 progress=progress,
@@ -141,7 +141,7 @@ class EvalSession:
 
     def _grader(self, judge: Model | None) -> Grader:
         named = self.plan.options.judge
-        return Grader(judge, self.plan.source / "evals", self._instructions(), named.label if named else "")
+        return Grader(judge, self.plan.read.file.parent, self._instructions(), named.label if named else "")
 
     def _own_agent(self, versions: Mapping[Arm, SkillVersion | None]) -> Agent:
         from server.capabilities.evals.agents.executor import OwnAgent
@@ -234,6 +234,7 @@ class EvalSession:
 
     def _remarks(self) -> list[str]:
         options, found = self.plan.options, [f"Not graded: {each}." for each in self.plan.left_out]
+        found += [f"{self.plan.read.file.name}: {each}" for each in self.plan.read.notes]
         if not options.grades:
             found.append(
                 "The outputs are not graded. Look at them, write assertions, and grade them with "

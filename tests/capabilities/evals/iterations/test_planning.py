@@ -57,12 +57,13 @@ def test_without_agent_or_judge_nothing_begins(lab: Lab) -> None:
     ("case", "says"),
     [
         ({"prompt": 3}, "evals[0].prompt: expected text, found a number"),
-        ({"files": ["evals/files/none.csv"]}, "evals[0].files[0]: evals/files/none.csv:"),
-        ({"files": ["files/x.csv"]}, "write evals/files/x.csv"),
-        ({"files": ["x.csv"]}, "write evals/files/x.csv"),
-        ({"files": ["evals/files"]}, "evals[0].files[0]"),
-        ({"files": ["evals/files/link"]}, "evals[0].files[0]"),
-        ({"files": ["SKILL.md"]}, "which the baseline must not have"),
+        ({"files": ["evals/files/none.csv"]}, "eval-1 is left out: evals/files/none.csv:"),
+        ({"files": ["evals/files"]}, "eval-1 is left out:"),
+        ({"files": ["evals/files/link"]}, "eval-1 is left out: evals/files/link:"),
+        (
+            {"files": ["evals/empty"]},
+            "eval-1 is left out: evals/empty: expected a folder with 1 to 1000 files, found none",
+        ),
         (
             {"assertions": [{"text": "x", "check": "if then"}]},
             "evals[0].assertions[0].check: expected a command for sh",
@@ -72,11 +73,74 @@ def test_without_agent_or_judge_nothing_begins(lab: Lab) -> None:
 def test_a_fault_in_the_evals_is_reported_with_its_place(lab: Lab, case: dict[str, Any], says: str) -> None:
     lab.write_evals(case, **{"x.csv": b"1"})
     (lab.skill / "evals" / "files" / "link").symlink_to("/etc/passwd")
+    (lab.skill / "evals" / "empty").mkdir()
     done = lab.run()
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
     assert lab.logged() == []
+
+
+def test_a_case_that_cannot_be_run_is_left_out_and_the_others_run(lab: Lab) -> None:
+    shown = {"files": ["none.csv"], "name": "lost"}, {"files": ["../x"]}, {"assertions": [HELLO], "turns": ["again"]}
+    lab.write_evals(*shown)
+    leaves = "'../x' leaves the skill's folder; copy the file to evals/files and name it there; the case is left out"
+    absent = "no such file or directory; add the file to the skill's folder, or correct the path"
+    notes = [
+        f"evals[1].files[0]: {leaves}",
+        "fields of cases that are not read: turns (1)",
+        f"eval-lost is left out: none.csv: {absent}",
+    ]
+    dry = lab.run("--dry-run")
+    assert [f"evals.json: {note}" in dry.stdout for note in notes] == [True] * len(notes)
+    report = lab.report()
+    assert report["plan"]["notes"] == notes
+    assert {f"evals.json: {note}" for note in notes} <= set(report["notes"])
+    assert {run["eval_id"] for run in report["runs"]} == {3}
+
+
+@pytest.mark.parametrize(
+    ("named", "given"),
+    [
+        ("x.csv", ["x.csv"]),
+        ("files/x.csv", ["x.csv"]),
+        ("evals/files", ["x.csv", "y.csv"]),
+        ("files/", ["x.csv", "y.csv"]),
+        ("SKILL.md", []),
+        ("skills/greeter/SKILL.md", []),
+    ],
+)
+def test_files_may_be_relative_to_evals_a_folder_or_the_skill_itself(lab: Lab, named: str, given: list[str]) -> None:
+    lab.write_evals({"files": [named], "assertions": [HELLO]}, **{"x.csv": b"1", "y.csv": b"2"})
+    report = lab.report(
+        agent=lab.agent('for each in "$@"; do echo "$each"; done > "$3/out.txt"; echo hello >> "$3/out.txt"')
+    )
+    out = (lab.workspace / "iteration-1/eval-1/without_skill/outputs/out.txt").read_text().split()
+    assert sorted(Path(each).name for each in out if each.endswith((".csv", ".md"))) == given
+    said = "evals.json: the file SKILL.md is the skill, which only runs with it have: eval-1"
+    assert (said in report["notes"]) is (not given)
+
+
+def test_the_cases_may_lie_elsewhere_with_their_files(lab: Lab, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "tests" / "evals"
+    elsewhere.mkdir(parents=True)
+    (elsewhere / "in.csv").write_text("1")
+    case = {"prompt": "greet", "files": ["in.csv"], "assertions": [HELLO]}
+    (elsewhere / "more.json").write_text(json.dumps([case]))
+    report = lab.report(
+        "--evals",
+        elsewhere / "more.json",
+        agent=lab.agent('echo hello; cat "$4" > "$3/out.txt"; echo hello >> "$3/out.txt"'),
+    )
+    assert (report["plan"]["cases"], report["errors"]) == (1, 0)
+    assert (lab.workspace / "iteration-1/eval-1/with_skill/outputs/out.txt").read_text() == "1hello\n"
+    done = lab.run("--evals", elsewhere / "none.json")
+    assert (done.returncode, "none.json: there is no such file; correct the path" in done.stderr) == (2, True)
+
+
+def test_an_expected_output_needs_a_judge_where_there_are_no_assertions(lab: Lab) -> None:
+    lab.write_evals({"expected_output": "A greeting."}, {"expected_output": "A greeting.", "assertions": [HELLO]})
+    assert lab.report("--dry-run")["plan"]["judge_requests"] == 2
 
 
 def test_a_folder_without_a_skill_or_evals_is_reported(lab: Lab, tmp_path: Path) -> None:
@@ -176,6 +240,8 @@ def test_the_baseline_is_a_folder_or_the_snapshot_of_an_earlier_iteration(lab: L
         ("~/Downloads/x.csv", ["evals/files/x.csv"], ["x.csv"]),
         ("my-x.csv and outputs/x.csv", ["evals/files/x.csv"], ["x.csv"]),
         ("two", ["evals/files/x", "evals/x"], ["x", "evals/x"]),
+        ("look at evals/set/one", ["evals/set/one/a", "evals/set/one/b/c"], ["evals/set/one/a", "evals/set/one/b/c"]),
+        ("look at set/one", ["evals/set/one/a", "evals/set/one/b/c"], ["set/one/a", "set/one/b/c"]),
         ("x", ["evals/files/outputs"], ["evals/files/outputs"]),
         ("use x.csv", ["evals/files/x.csv", "assets/x.csv"], ["x.csv", "assets/x.csv"]),
     ],

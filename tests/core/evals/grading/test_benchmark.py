@@ -274,7 +274,11 @@ SEED = {
 
 def read(value: Any) -> tuple[EvalCase, ...]:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return read_eval_cases(raw, "evals/evals.json")
+    return read_eval_cases(raw, "evals/evals.json").cases
+
+
+def notes_of(value: Any) -> tuple[str, ...]:
+    return read_eval_cases(json.dumps(value).encode(), "evals/evals.json").notes
 
 
 def one(**fields: Any) -> dict[str, Any]:
@@ -320,27 +324,31 @@ def test_folders_are_safe_unique_and_named_by_name_or_id(named: list[dict[str, A
         (b"{", "line 1, column 2", "not JSON"),
         (b"\xff", "", "not UTF-8"),
         (b"[" * 200_000, "", "nested too deep"),
-        ([], "", "expected an object"),
+        ("text", "", "expected an object"),
+        ([], "", "from 1 to 1000 evals, found 0"),
+        ({"cases": 3}, "cases", "expected a list of evals, found a number"),
         ({"eval": []}, "evals", "Did you mean 'eval'?"),
         ({"evals": []}, "evals", "from 1 to 1000 evals, found 0"),
         ({"evals": ["x"]}, "evals[0]", "found text"),
-        ({"evals": [{"prompt": "x"}]}, "evals[0].id", "found nothing"),
+        ({"evals": [{"id": 1, "hook": "x"}]}, "evals[0].prompt", "found nothing. The case is left out"),
         (one(id=True), "evals[0].id", "found true or false"),
         (one(prompt=" "), "evals[0].prompt", "the text that a user would type"),
         ({"evals": [{"id": 1, "promt": "x"}]}, "evals[0].prompt", "Did you mean 'promt'?"),
         (one(prompt="a\0b"), "evals[0].prompt", "without NUL"),
         (one(prompt="\ud800"), "evals[0].prompt", "Unicode"),
-        (one(files="x.csv"), "evals[0].files", "put it in [ ]"),
+        (one(files=7), "evals[0].files", "expected a list, found a number"),
+        (one(files=[{"name": "a.csv", "content": "a"}]), "evals[0].files[0]", "save the file in evals/files"),
         (one(files=["a", 3]), "evals[0].files[1]", "relative to the skill's folder"),
         (one(files=["../x"]), "evals[0].files[0]", "leaves the skill's folder"),
         (one(files=["/etc/passwd"]), "evals[0].files[0]", "copy the file to evals/files"),
         (one(files=["C:/x"]), "evals[0].files[0]", "leaves"),
         (one(files=["a\\..\\b"]), "evals[0].files[0]", "leaves"),
         (one(files=["./."]), "evals[0].files[0]", "leaves"),
-        (one(assertions={"text": "x"}), "evals[0].assertions", "expected a list"),
+        (one(assertions=True), "evals[0].assertions", "expected a list, found true or false"),
+        (one(assertions=[{"description": ""}]), "evals[0].assertions[0].text", "found nothing"),
         (one(assertions=["a", 3]), "evals[0].assertions[1]", "found a number"),
         (one(assertions=[""]), "evals[0].assertions[0]", "expected a text, or an object"),
-        (one(assertions=[{"check": "true"}]), "evals[0].assertions[0].text", "found nothing"),
+        (one(assertions=[{"text": "", "check": "true"}]), "evals[0].assertions[0].text", "found nothing"),
         (one(assertions=[{"text": "x", "check": ""}]), "evals[0].assertions[0].check", "expected a command"),
         (one(assertions=[{"text": "x", "check": ["true"]}]), "evals[0].assertions[0].check", "found a list"),
         (one(assertions=["a", "a"]), "evals[0].assertions[1]", "assertions[0] has the same text"),
@@ -362,11 +370,121 @@ def test_ids_are_unique_whatever_their_type() -> None:
 
 def test_all_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
     with pytest.raises(InvalidEvalSetError) as caught:
-        read({"evals": [{"id": 1, "prompt": 3}, {"prompt": "x", "files": [""]}]})
+        read({"evals": [{"id": 1, "prompt": 3}, {"id": [], "prompt": "x", "files": [""]}]})
     places = [fault.partition(":")[0] for fault in caught.value.faults]
     assert places == ["evals[0].prompt", "evals[1].id", "evals[1].files[0]"]
     with pytest.raises(InvalidEvalSetError, match="and 90 more faults"):
         read({"evals": [{"id": number} for number in range(100)]})
+
+
+LISTS = ("evals", "cases", "test_cases", "tests")
+PROMPTS = ("prompt", "query", "input", "task")
+EXPECTED = ("expected_output", "expected", "expected_behavior")
+CLAIMS = ("assertions", "expectations", "criteria", "rubric", "checks")
+STATEMENTS = ("text", "description", "criterion", "pass_if", "check")
+WORDS = st.text("abc ", min_size=1, max_size=9).filter(str.strip)
+MEANT = st.tuples(WORDS, WORDS, st.lists(WORDS, min_size=1, max_size=3, unique=True))
+
+
+@given(st.lists(MEANT, min_size=1, max_size=3), st.data())
+def test_a_set_means_the_same_in_each_shape(meant: list[tuple[str, str, list[str]]], data: st.DataObject) -> None:
+    def one_of(names: tuple[str, ...]) -> str:
+        return data.draw(st.sampled_from(names))
+
+    def claim(words: str) -> Any:
+        return data.draw(st.sampled_from([words, {one_of(STATEMENTS): words, "id": "c"}]))
+
+    def case(number: int, prompt: str, expected: str, claims: list[str]) -> dict[str, Any]:
+        listed = [claim(each) for each in claims]
+        inside = listed[0] if len(listed) == 1 and data.draw(st.booleans()) else listed
+        named = {"id": number} if data.draw(st.booleans()) else {}
+        return {**named, one_of(PROMPTS): prompt, one_of(EXPECTED): expected, one_of(CLAIMS): inside}
+
+    cases = [case(number, *each) for number, each in enumerate(meant, 1)]
+    for document in (cases, {"skill_name": "a", one_of(LISTS): cases}, *(cases if len(cases) == 1 else [])):
+        found = read(document)
+        assert [(each.prompt, each.expected_output, [a.text for a in each.assertions]) for each in found] == meant
+        assert [each.id for each in found] == [*range(1, len(meant) + 1)]
+        assert not any(assertion.check for each in found for assertion in each.assertions)
+
+
+def test_the_expected_output_is_judged_where_there_are_no_assertions() -> None:
+    assert read(one(expected_output="A list."))[0].assertions == (Assertion("The result is as expected: A list."),)
+    both = read(one(expected_output="A list.", assertions=["It has two lines"]))[0]
+    assert (both.expected_output, both.assertions) == ("A list.", (Assertion("It has two lines"),))
+    listed = read(one(expected_behavior=["It asks first", "It writes a list"]))[0]
+    assert [each.text for each in listed.assertions] == ["It asks first", "It writes a list"]
+
+
+@pytest.mark.parametrize(
+    ("assertion", "text"),
+    [
+        ({"name": "has-total", "description": "There is a total"}, "There is a total"),
+        ({"name": "has-total"}, "has-total"),
+        ({"text": None, "statement": "There is a total"}, "There is a total"),
+        ({"type": "contains", "value": "Total"}, "contains: Total"),
+        ({"type": "any", "value": ["Sum", "Total"], "description": "A sum"}, 'A sum (any: ["Sum", "Total"])'),
+        ({"name": "valid", "check": "out.json is valid"}, "out.json is valid"),
+        ({"dimension": "tone", "pass_if": "It is polite"}, "It is polite"),
+    ],
+)
+def test_an_object_is_a_statement_for_the_judge_and_no_command(assertion: dict[str, Any], text: str) -> None:
+    assert read(one(assertions=[assertion]))[0].assertions == (Assertion(text),)
+
+
+def test_commands_of_another_tool_are_noted_and_never_run() -> None:
+    case = {
+        "id": "bookmarks",
+        "input": "Build a bookmarks tool.",
+        "deterministic_assertions": [{"check": "Both commands are listed", "cmd": ["rm", "-r", "out"], "exit": 0}],
+        "rubric": [{"dimension": "scope", "pass_if": "Nothing is added that was not asked for"}],
+    }
+    (found,) = read({"skill": "planner", "method": "by hand", "cases": [case]})
+    assert (found.id, found.prompt) == ("bookmarks", "Build a bookmarks tool.")
+    assert found.assertions == (
+        Assertion("Nothing is added that was not asked for"),
+        Assertion("Both commands are listed"),
+    )
+    assert notes_of({"skill": "planner", "method": "by hand", "cases": [case]}) == (
+        "not read in the file: method (1)",
+        "fields of assertions that are not read: dimension (1), cmd (1), exit (1)",
+    )
+
+
+def test_conditions_say_what_the_output_must_have_and_their_names_are_kept() -> None:
+    listed = read(one(must_have=["a total"], checks={"must_contain": ["x", "y"], "min_code_blocks": 1}))[0]
+    texts = ["must contain: x", "must contain: y", "min code blocks: 1", "must have: a total"]
+    assert [each.text for each in listed.assertions] == texts
+
+
+def test_what_is_not_read_is_noted() -> None:
+    value = {
+        "setup": {"cmd": "x"},
+        "evals": [
+            {
+                "prompt": "a",
+                "turns": ["b"],
+                "tags": ["t"],
+                "must_not_have": ["c"],
+                "assertions": [{"text": "d", "w": 1}],
+            },
+            {"id": "hook", "hook": "x"},
+            {"prompt": "e", "files": ["../x"]},
+        ],
+    }
+    assert [case.id for case in read(value)] == [1]
+    assert notes_of(value) == (
+        "evals[1].prompt: expected the text that a user would type, found nothing. The case is left out",
+        (
+            "evals[2].files[0]: '../x' leaves the skill's folder; copy the file to evals/files and name it there; "
+            "the case is left out"
+        ),
+        "not read in the file: setup (1)",
+        "fields of assertions that are not read: w (1)",
+        "fields of cases that are not read: turns (1), hook (1)",
+        "not graded, as a judge has nothing to quote for what is absent; write checks: must_not_have (1)",
+    )
+    assert notes_of(SEED) == ()
 
 
 JSON = st.recursive(

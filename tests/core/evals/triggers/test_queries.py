@@ -11,16 +11,20 @@ from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skills_core import Catalog, Skill, SkillSearch, load_skills
 from skills_core.evals.triggers.queries import (
     MAX_FILE,
     MAX_QUERIES,
     MAX_TEXT,
+    QUERY_FILES,
     Part,
     Query,
     QueryFileError,
     SplitError,
+    queries_of_skill,
     read_queries,
     split_queries,
 )
@@ -88,11 +92,59 @@ def test_wazas_lists_are_read_from_yaml_and_json() -> None:
     assert read(lists) == expected
 
 
+ENTRY_NAMES = ("query", "prompt", "input", "text")
+LIST_NAMES = ("queries", "items", "cases", "evals", "tests")
+KIND_NAMES = {True: ("should_trigger", "positive"), False: ("should_not_trigger", "negative", "near_miss")}
+LABELLED = st.lists(
+    st.tuples(st.text("abc", min_size=1, max_size=8), st.booleans()), min_size=1, unique_by=lambda q: q[0]
+)
+
+
+@given(LABELLED, st.data())
+def test_a_set_means_the_same_in_each_shape(labelled: list[tuple[str, bool]], data: st.DataObject) -> None:
+    def entry(said: str, *, should: bool | None) -> object:
+        fields: dict[str, object] = {data.draw(st.sampled_from(ENTRY_NAMES)): said, "why": "a remark"}
+        return fields if should is None else {**fields, "should_trigger": should}
+
+    listed = [entry(said, should=should) for said, should in labelled]
+    by_kind: dict[str, list[object]] = {}
+    for said, should in labelled:
+        name = data.draw(st.sampled_from(KIND_NAMES[should]))
+        by_kind.setdefault(name, []).append(data.draw(st.sampled_from([said, entry(said, should=None)])))
+    shapes = [listed, {"skill_name": "s", data.draw(st.sampled_from(LIST_NAMES)): listed}, {"about": "x", **by_kind}]
+    for shape in shapes:
+        assert {(query.text, query.should_trigger) for query in read(shape)} == set(labelled)
+
+
+def test_lists_that_are_numbered_on_their_own_have_ids_of_their_own() -> None:
+    found = read({"should_trigger": [{"id": 1, "prompt": "a"}], "near_miss": [{"id": 1, "prompt": "b", "why": "no"}]})
+    assert found == (Query("a", True, "1"), Query("b", False, "near_miss-1"))
+
+
+def test_the_usual_name_of_a_field_counts_before_others() -> None:
+    both = {"prompt": "p", "query": "q", "should_trigger": False, "preferred_skill": "other"}
+    assert read([both]) == (Query("q", False, "1", expected_skill="other"),)
+
+
+@pytest.mark.parametrize("name", ["expected", "kind", "label"])
+@pytest.mark.parametrize(("word", "should"), [("trigger", True), ("Positive", True), ("no-trigger", False)])
+def test_a_label_may_be_a_word(name: str, word: str, *, should: bool) -> None:
+    assert read({"cases": [{"prompt": "q", name: word}]}) == (Query("q", should, "1"),)
+
+
+@pytest.mark.parametrize("name", QUERY_FILES)
+def test_each_usual_name_of_the_file_is_found(tmp_path: Path, name: str) -> None:
+    (tmp_path / "evals").mkdir()
+    (tmp_path / name).write_text(json.dumps([{"query": "q", "should_trigger": True}]))
+    assert queries_of_skill(tmp_path) == (name, (Query("q", True, "1"),))
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
         ({}, "expected a list, as in"),
-        ({"evals": []}, "not an object with 'evals'"),
+        ({"notes": []}, "not an object with 'notes'"),
+        ({"evals": []}, "there are no queries"),
         ("text", "not 'text'"),
         ([], "there are no queries"),
         (["q"], "[0]: expected an object with query and should_trigger, not 'q'"),
@@ -109,7 +161,13 @@ def test_wazas_lists_are_read_from_yaml_and_json() -> None:
         ([{"query": "q", "should_trigger": True, "expected_skill": {}}], "[0].expected_skill: expected a name, not an"),
         ({"queries": {"query": "q"}}, "queries: expected a list"),
         ({"queries": [{"query": "q"}]}, "queries[0]: should_trigger is missing"),
-        ({"should_trigger_prompts": [{"text": "q"}]}, "should_trigger_prompts[0]: prompt is missing"),
+        ({"should_trigger_prompts": [{"said": "q"}]}, "should_trigger_prompts[0]: query is missing"),
+        ({"should_trigger": [{"query": "q", "should_trigger": False}]}, "[0].should_trigger: the list has queries of"),
+        ({"should_trigger": True, "queries": []}, "should_trigger: expected a list"),
+        ([{"prompt": "", "should_trigger": True}], "[0].prompt: expected what a user would say"),
+        ([{"query": "q", "expected_trigger": "maybe"}], "[0].expected_trigger: expected true or false, not 'maybe'"),
+        ([{"query": "q", "should_trigger": "other-skill"}], "[0].should_trigger: expected true or false, not 'other-"),
+        ({"one-skill": {"should_trigger": ["q"]}}, "not an object with 'one-skill'"),
         ({"should_trigger_prompts": "q"}, "should_trigger_prompts: expected a list"),
         ([{"query": "x" * (MAX_TEXT + 1), "should_trigger": True}], "[0].query: the text has 10,001 characters"),
         ([{"query": "q", "should_trigger": True}] * (MAX_QUERIES + 1), "there are 1,001 queries"),
