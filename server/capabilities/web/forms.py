@@ -65,6 +65,17 @@ def _is_of_page(request: Request) -> bool:
     return bool(origin) and origin == request.headers.get("host")
 
 
+def is_part_elsewhere(request: Request) -> bool:
+    """Tell whether a browser says that it asks for a part of a page of another site, such as a picture or a frame.
+
+    That site could not read the answer, but it could keep the server busy. Links from there are followed.
+    """
+    if request.headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
+        return False
+    is_followed = request.headers.get("sec-fetch-mode") == "navigate"
+    return not is_followed or request.headers.get("sec-fetch-dest", "document") != "document"
+
+
 def own_address(address: str) -> str:
     """Return an address if it is a path of this server, and not one that begins or ends a session; else `/`."""
     is_path = address.startswith("/") and not address.startswith("//") and len(address) <= _MAX_BACK

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from server.capabilities import CAPABILITIES
 from server.capabilities.web.catalog_page import CatalogChoice, CatalogSearch, Order, skill_address, skill_at
 from server.capabilities.web.events import OpenPages
-from server.capabilities.web.forms import FormError, own_address, read_form
+from server.capabilities.web.forms import FormError, is_part_elsewhere, own_address, read_form
 from server.capabilities.web.login_pages import LoginPages
 from server.capabilities.web.settings import LINK_PATH
 from server.capabilities.web.skill_page import below_sources, shown_file, skill_values, visible_files
@@ -177,6 +177,8 @@ class WebPage(HttpPart):
 
         async def guarded(request: Request) -> Response:
             refused = await self._browsers.validate_request(request)
+            if refused is None and is_part_elsewhere(request):
+                refused = Response(status_code=403, headers=_HEADERS)
             if refused is not None:
                 record_refusal(self._host.records, request.scope, refused.status_code)
                 return refused

@@ -81,6 +81,35 @@ async def test_too_many_waiting_pages_are_told_to_come_again(
     assert {*answers} == {200, 503}
 
 
+@pytest.mark.parametrize(
+    ("site", "mode", "target", "status"),
+    [
+        ("cross-site", "no-cors", "image", 403),
+        ("same-site", "no-cors", "script", 403),
+        ("cross-site", "navigate", "iframe", 403),
+        ("same-site", "cors", "empty", 403),
+        ("cross-site", "navigate", "document", 200),
+        ("same-origin", "cors", "empty", 200),
+        ("none", "navigate", "document", 200),
+    ],
+)
+async def test_no_page_is_made_for_a_part_of_another_site(
+    two: Path, monkeypatch: pytest.MonkeyPatch, site: str, mode: str, target: str, status: int
+) -> None:
+    """A page of any site can send requests to this machine, whose answers it cannot read."""
+    found, find = list[object](), CatalogSearch.find
+
+    def noted(self: CatalogSearch, *given: Any) -> Any:
+        found.append(given)
+        return find(self, *given)
+
+    monkeypatch.setattr(CatalogSearch, "find", noted)
+    sent = {**HTML, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": target}
+    async with serving(two) as served:
+        assert (await served.client.get(served.at("/"), headers=sent)).status_code == status
+    assert bool(found) == (status == 200)
+
+
 async def test_no_page_is_made_on_the_event_loop(two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used, visible = set[int](), environment.visible
 
