@@ -263,7 +263,7 @@ class HttpServer(_Uvicorn):
 
     def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
         """Serve the clients of `server`; `streams` is as in `build_app`."""
-        self._server, self._activity = server, host.activity
+        self._server = server
         self._parts = parts = (*host.parts, *host.http_parts)
         self._draining = Draining(host.settings.operation)
         self._last_signal: tuple[int, FrameType | None] | None = None
@@ -314,7 +314,6 @@ class HttpServer(_Uvicorn):
                 self._server.listening.close()
                 for part in self._parts:
                     part.drain()
-                self._activity.end()
             if self._draining.is_over(self._running):
                 self._stop(*self._last_signal)
         return await super().on_tick(counter)

@@ -92,8 +92,12 @@ class Operation(HttpPart):
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(opened.__exit__, None, None, None)
 
-    def close(self) -> None:
+    def drain(self) -> None:
         """End the streams of events, which would hold up the end of the server."""
+        self._host.activity.end()
+
+    def close(self) -> None:
+        """End the streams of events, also of a server that does not drain."""
         self._host.activity.end()
 
     async def run(self) -> None:
