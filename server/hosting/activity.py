@@ -194,7 +194,7 @@ class Activity:
     def record(self, request: RequestRecord) -> None:
         """Add the event of a request, if people want to know of it; most requests only list."""
         # A request must not wait for what nobody may ever read, so its event is made when it is read.
-        if request.use is None and not _is_told(request):
+        if not _is_told(request):
             return
         self._last += 1
         self._keep(_Kept(self._last, self._clock(), request))
@@ -255,11 +255,16 @@ _UNTOLD: Final = frozenset({RequestReason.CANCELLED, RequestReason.UNKNOWN_METHO
 # Streams of events end so, and clients try methods that servers may lack.
 
 
+def is_of_interest(use: Use | None, method: str, tool: str) -> bool:
+    """Tell whether people who watch want to know of a request that is allowed; most requests only list."""
+    return use is not None or method in OPENING_METHODS or tool == FIND
+
+
 def _is_told(request: RequestRecord) -> bool:
-    """Tell whether a request that used no skill is an event."""
-    if request.decision is not _ALLOWED:
-        return request.reason not in _UNTOLD
-    return request.method in OPENING_METHODS or request.tool == FIND
+    """Tell whether a request is an event."""
+    if request.decision is _ALLOWED:
+        return is_of_interest(request.use, request.method, request.tool)
+    return request.use is not None or request.reason not in _UNTOLD
 
 
 def _kind_of(request: RequestRecord) -> ActivityKind:

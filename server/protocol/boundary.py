@@ -20,8 +20,8 @@ from server.access import principal_of
 from server.clients.known import client_of, sender_of
 from server.clients.layout import layout_for
 from server.conversation.errors import RunEndedError
+from server.hosting.activity import is_of_interest
 from server.listing.extensions import extensions_of, with_declared
-from server.listing.tools import FIND
 from server.requests import (
     NO_CLIENT,
     NOTES,
@@ -189,66 +189,48 @@ async def _recorded(
     finally:
         seconds = perf_counter() - begin
         NOTES.reset(token)
-        if records.wanted_whole:
-            record = _record_of(ctx, method, notes, decision, reason, seconds)
+        whole = records.wanted_whole
+        if whole or decision is not _ALLOWED or is_of_interest(notes.use, method, notes.tool):
+            record = _record_of(ctx, method, notes, (decision, reason), seconds, whole=whole)
             if span is not None:
                 span.end(record)
             records.emit(record)
-        elif notes.use is not None or decision is not _ALLOWED or method in OPENING_METHODS or notes.tool == FIND:
-            records.emit(_brief_record_of(ctx, method, notes, decision, reason, seconds))
-
-
-def _brief_record_of(
-    ctx: ServerRequestContext[Any, Any],
-    method: str,
-    notes: Notes,
-    decision: RequestDecision,
-    reason: str,
-    seconds: float,
-) -> RequestRecord:
-    """Return the record of a request for people who watch: the skill of an activation says what it was about."""
-    return RequestRecord(
-        method=method,
-        request_id=notes.request_id,
-        principal=notes.principal,
-        client=_sender(ctx),
-        target="" if notes.use is _ACTIVATED else _target_of(ctx, notes),
-        tool=notes.tool,
-        skill=notes.skill,
-        use=notes.use,
-        found=notes.found,
-        decision=decision,
-        reason=reason,
-        seconds=seconds,
-    )
 
 
 def _record_of(
     ctx: ServerRequestContext[Any, Any],
     method: str,
     notes: Notes,
-    decision: RequestDecision,
-    reason: str,
+    outcome: tuple[RequestDecision, str],
     seconds: float,
+    *,
+    whole: bool,
 ) -> RequestRecord:
+    """Return the record of a request, or what people who watch need of it: an activation's skill is its target."""
+    is_named = whole or notes.use is not _ACTIVATED
+    decision, reason = outcome
     return RequestRecord(
         method=method,
         request_id=notes.request_id,
         principal=notes.principal,
         client=_sender(ctx),
-        era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
-        address=address_of(getattr(ctx.request, "scope", None)),
-        target=_target_of(ctx, notes),
+        era=_era_of(ctx) if whole else "",
+        address=address_of(getattr(ctx.request, "scope", None)) if whole else "",
+        target=_target_of(ctx, notes) if is_named else "",
         tool=notes.tool,
         skill=notes.skill,
-        digest=notes.digest,
+        digest=notes.digest if whole else "",
         use=notes.use,
         found=notes.found,
         decision=decision,
         reason=reason,
         seconds=seconds,
-        trace_id=notes.trace_id,
+        trace_id=notes.trace_id if whole else "",
     )
+
+
+def _era_of(ctx: ServerRequestContext[Any, Any]) -> str:
+    return "handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern"
 
 
 def _trace_carrier(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
