@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from server.transport.early_stdio import READ_SIZE, can_wait_for
-from server.transport.session_replay import Session
+from server.transport.session_replay import SessionReplay
 
 PREVIOUS_END: Final[ContextVar[str]] = ContextVar("PREVIOUS_END", default="")
 """In a process that replaces another one: how that one ended."""
@@ -156,7 +156,7 @@ class _Keeper:
     """The client, the process that serves it, and what waits between them."""
 
     def __init__(self) -> None:
-        self._session = Session()
+        self._session = SessionReplay()
         self._from_client = _Lines()
         self._replayed = _Waiting()
         self._to_worker = _Waiting()

@@ -66,7 +66,7 @@ class _Open:
     acknowledged: bool = False
 
 
-class Session:
+class SessionReplay:
     """The session of one client, as its lines and those of its servers show it."""
 
     def __init__(self) -> None:

@@ -88,7 +88,7 @@ SUBJECTS = (
             Column(
                 "stalls",
                 "stalls",
-                "it answers nothing after `list_changed`, so it is told of none once it has listed prompts",
+                "it answers nothing after `list_changed`, so the server sends it none once it has listed prompts",
             ),
             Column("redefines", "changed tool", "the model sees a changed tool in the same conversation"),
             Column("new_tools", "new tool", "the model sees a tool of a new name in the same conversation"),

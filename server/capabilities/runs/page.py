@@ -73,7 +73,7 @@ class ShownRun(NamedTuple):
     can_be_cancelled: bool
 
 
-class Step(NamedTuple):
+class TraceStep(NamedTuple):
     """A step of a run: `offset` and `seconds` say when it began and how long it took, None if that is not known.
 
     `begin` and `length` are the same in hundredths of the run. `texts` are what went in and came out, with headings.
@@ -209,7 +209,7 @@ def _facts(trace: Mapping[str, Any], run: ShownRun) -> Iterator[tuple[str, str]]
         yield "Activated", f"{_text(each.get('skill'))} ({how})"
 
 
-def _steps(settings: Settings, trace: Mapping[str, Any], faults: list[str]) -> Iterator[Step]:
+def _steps(settings: Settings, trace: Mapping[str, Any], faults: list[str]) -> Iterator[TraceStep]:
     begin = _moment(trace.get("started"))
     for event in _objects(trace.get("events")):
         kind, at = _text(event.get("kind")), _moment(event.get("at"))
@@ -221,12 +221,14 @@ def _steps(settings: Settings, trace: Mapping[str, Any], faults: list[str]) -> I
         elif kind == "score":
             yield _score_step(event, offset)
         else:
-            yield Step("Step", kind or "unknown", "", "none", offset, None, [*_texts(("As it is recorded", event))])
+            yield TraceStep(
+                "Step", kind or "unknown", "", "none", offset, None, [*_texts(("As it is recorded", event))]
+            )
     for step in _objects(trace.get("steps")):
         yield _workflow_step(settings, step, begin, faults)
 
 
-def _model_step(event: Mapping[str, Any], offset: float | None) -> Step:
+def _model_step(event: Mapping[str, Any], offset: float | None) -> TraceStep:
     error, finish = _text(event.get("error")), _text(event.get("finish"))
     wanted = [_text(each) for each in event.get("wanted") or ()] if isinstance(event.get("wanted"), list) else []
     usage = _usage(event.get("usage"))
@@ -234,15 +236,15 @@ def _model_step(event: Mapping[str, Any], offset: float | None) -> Step:
     texts = _texts(("Answer", event.get("text")), ("Calls", "\n".join(wanted)), ("Error", error))
     outcome = "failed" if error else ", ".join(filter(None, (finish.replace("_", " "), tokens)))
     seconds = _seconds(event.get("seconds"))
-    return Step("Model", _text(event.get("model")), outcome, "bad" if error else "none", offset, seconds, [*texts])
+    return TraceStep("Model", _text(event.get("model")), outcome, "bad" if error else "none", offset, seconds, [*texts])
 
 
-def _tool_step(event: Mapping[str, Any], offset: float | None) -> Step:
+def _tool_step(event: Mapping[str, Any], offset: float | None) -> TraceStep:
     call = next(_objects([event.get("call")]), {})
     decision = _text(call.get("decision"))
     agreed = ", the user agreed" if call.get("confirmed") is True else ""
     texts = _texts(("Arguments", call.get("arguments")), ("Reason", call.get("reason")), ("Result", call.get("text")))
-    return Step(
+    return TraceStep(
         title="Tool",
         name=_text(call.get("tool")),
         outcome=f"{decision.replace('_', ' ')}{agreed}",
@@ -253,7 +255,7 @@ def _tool_step(event: Mapping[str, Any], offset: float | None) -> Step:
     )
 
 
-def _score_step(event: Mapping[str, Any], offset: float | None) -> Step:
+def _score_step(event: Mapping[str, Any], offset: float | None) -> TraceStep:
     score, error = next(_objects([event.get("score")]), None), _text(event.get("error"))
     outcome = "not scored" if score is None else f"{_text(score.get('overall'))} of 1"
     criteria = [] if score is None else [*_objects(score.get("criteria"))]
@@ -263,10 +265,10 @@ def _score_step(event: Mapping[str, Any], offset: float | None) -> Step:
     finding = None if score is None else score.get("finding")
     texts = _texts(("Finding", finding), ("Criteria", "\n".join(findings)), ("Error", error))
     name = f"attempt {_text(event.get('attempt'))}"
-    return Step("Score", name, outcome, "none" if score else "bad", offset, None, [*texts])
+    return TraceStep("Score", name, outcome, "none" if score else "bad", offset, None, [*texts])
 
 
-def _workflow_step(settings: Settings, step: Mapping[str, Any], begin: datetime | None, faults: list[str]) -> Step:
+def _workflow_step(settings: Settings, step: Mapping[str, Any], begin: datetime | None, faults: list[str]) -> TraceStep:
     """Return a step of a workflow, with the times of its run."""
     state, run_id, times = _text(step.get("status")), _text(step.get("run")), {}
     if run_id:
@@ -275,7 +277,7 @@ def _workflow_step(settings: Settings, step: Mapping[str, Any], begin: datetime 
         except SkillsError as error:
             faults.append(str(error))
     at = _moment(times.get("started"))
-    return Step(
+    return TraceStep(
         title=_text(step.get("kind")).capitalize() or "Step",
         name=_text(step.get("name")),
         outcome=state.replace("_", " "),
@@ -287,7 +289,7 @@ def _workflow_step(settings: Settings, step: Mapping[str, Any], begin: datetime 
     )
 
 
-def _placed(steps: Sequence[Step], seconds: float | None) -> list[Step]:
+def _placed(steps: Sequence[TraceStep], seconds: float | None) -> list[TraceStep]:
     """Return the steps with the places of their bars; the scale ends with the run, or with its last step."""
     ends = [(step.offset or 0.0) + (step.seconds or 0.0) for step in steps]
     whole = max([seconds or 0.0, *ends]) or 1.0

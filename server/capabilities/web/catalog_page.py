@@ -144,7 +144,7 @@ class _Prepared:
         return found
 
 
-class CatalogSearch:
+class SkillList:
     """Finds skills in the views of one server."""
 
     def __init__(self) -> None:

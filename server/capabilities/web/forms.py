@@ -20,7 +20,7 @@ _TYPE: Final = "application/x-www-form-urlencoded"
 _MAX_BACK: Final = 1000
 
 
-class FormError(SkillsError):
+class PageFormError(SkillsError):
     """A form is not one of the page, or too large."""
 
 
@@ -28,24 +28,24 @@ async def read_form(request: Request, token: str | None) -> Mapping[str, str]:
     """Return the fields of a form, the last one of each name; with `token` None, it is a form for strangers.
 
     Raises:
-        FormError: it is not a form of the page that was shown to the visitor with `token`.
+        PageFormError: it is not a form of the page that was shown to the visitor with `token`.
     """
     if not _is_of_page(request):
-        raise FormError("this form was not sent by a page of this server")
+        raise PageFormError("this form was not sent by a page of this server")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPE:
-        raise FormError("expected a form of this page")
+        raise PageFormError("expected a form of this page")
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > _MAX_BODY:
-            raise FormError(f"a form has at most {_MAX_BODY:,} bytes")
+            raise PageFormError(f"a form has at most {_MAX_BODY:,} bytes")
     try:
         fields = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
     except ValueError:
-        raise FormError("a form has at most 100 fields") from None
+        raise PageFormError("a form has at most 100 fields") from None
     given = fields.pop(TOKEN_FIELD, "")
     if token is not None and (not token or not hmac.compare_digest(given.encode(), token.encode())):
-        raise FormError("the form is not one of the page that you were shown, or too old; load the page again")
+        raise PageFormError("the form is not one of the page that you were shown, or too old; load the page again")
     return fields
 
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from server.access import LOCAL, STRANGER, Principal
 from server.capabilities.login.settings import LoginSettings
-from server.capabilities.web.forms import FormError, own_address, read_form
+from server.capabilities.web.forms import PageFormError, own_address, read_form
 from server.capabilities.web.operator_links import OperatorLinks
 from server.capabilities.web.provider_login import CALLBACK, ProviderLogin, ProviderLoginError
 from server.capabilities.web.sessions import SessionTooLargeError
@@ -119,7 +119,7 @@ class LoginPages:
     async def _log_in(self, request: Request) -> Response:
         try:
             form = await read_form(request, None)
-        except FormError as error:
+        except PageFormError as error:
             self._record(request, STRANGER, _BAD_REQUEST)
             return self._page("/", Stranger(_BAD_REQUEST, str(error)))
         back = own_address(form.get("back", "/"))
@@ -166,7 +166,7 @@ class LoginPages:
             return response
         try:
             await read_form(request, visitor.form_token)
-        except FormError as error:
+        except PageFormError as error:
             self._record(request, visitor.principal, _BAD_REQUEST)
             return self._render("web/message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
         self._visitors.log_out(request, response)

@@ -16,9 +16,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from server.capabilities import CAPABILITIES
-from server.capabilities.web.catalog_page import CatalogChoice, CatalogSearch, Order, skill_address, skill_at
+from server.capabilities.web.catalog_page import CatalogChoice, Order, SkillList, skill_address, skill_at
 from server.capabilities.web.events import OpenPages
-from server.capabilities.web.forms import FormError, is_part_elsewhere, own_address, read_form
+from server.capabilities.web.forms import PageFormError, is_part_elsewhere, own_address, read_form
 from server.capabilities.web.login_pages import LoginPages
 from server.capabilities.web.settings import LINK_PATH
 from server.capabilities.web.skill_page import below_sources, shown_file, skill_values, visible_files
@@ -104,7 +104,7 @@ class WebPage(HttpPart):
         self._login = LoginPages(host, self._visitors, self._page, self._record)
         self._port = host.settings.http.port
         self._browsers: TransportSecurityMiddleware
-        self._search = CatalogSearch()
+        self._search = SkillList()
         self._turns = anyio.CapacityLimiter(MAX_AT_ONCE)
         self._asked_for = 0
         self.pages = OpenPages(host)
@@ -314,7 +314,7 @@ class WebPage(HttpPart):
             return self._page("web/message.html", visitor, 403, title="Not allowed", message=message)
         try:
             form = await read_form(request, visitor.form_token)
-        except FormError as error:
+        except PageFormError as error:
             return self._page("web/message.html", visitor, _BAD_REQUEST, title="Not done", message=str(error))
         back = own_address(form.get("back", "/"))
         try:

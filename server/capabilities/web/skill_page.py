@@ -39,7 +39,7 @@ class ShownPanel(NamedTuple):
     values: Mapping[str, Any] | None
 
 
-class ShownFile(NamedTuple):
+class FilePage(NamedTuple):
     """A file of a skill: its text, None if it has none, and as HTML if it is Markdown. `is_cut` tells of an end."""
 
     file: SkillFile
@@ -138,15 +138,15 @@ def file_address(skill: Skill, path: str) -> str:
     return f"{skill_address(skill)}?file={quote(path.encode('utf-8', 'surrogateescape'), safe='/')}"
 
 
-def shown_file(skill: Skill, file: SkillFile, raw: bytes) -> ShownFile:
+def shown_file(skill: Skill, file: SkillFile, raw: bytes) -> FilePage:
     """Return what the page shows of a file."""
     if not file.text:
-        return ShownFile(file, None)
+        return FilePage(file, None)
     text = raw[:MAX_SHOWN].decode("utf-8", "replace")
     is_cut = len(raw) > MAX_SHOWN
     is_markdown = file.path.lower().endswith(_MARKDOWN) and file is not skill.content.main and not is_cut
     html = _rendered(skill, text, posixpath.dirname(file.path)) if is_markdown else None
-    return ShownFile(file, text, html, is_cut)
+    return FilePage(file, text, html, is_cut)
 
 
 def _rendered(skill: Skill, text: str, folder: str) -> Markup:

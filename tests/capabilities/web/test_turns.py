@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from server.capabilities.web.catalog_page import CatalogSearch
+from server.capabilities.web.catalog_page import SkillList
 from server.html import environment
 from tests.capabilities.web.test_catalog import HTML
 from tests.conftest import MakeSkill
@@ -22,14 +22,14 @@ from tests.server.serving import serving, until
 @contextmanager
 def pages_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Keep all pages of the list from an end within the block; the value has one entry for each that has begun."""
-    released, begun, find = threading.Event(), list[int](), CatalogSearch.find
+    released, begun, find = threading.Event(), list[int](), SkillList.find
 
-    def kept(self: CatalogSearch, *given: Any) -> Any:
+    def kept(self: SkillList, *given: Any) -> Any:
         begun.append(threading.get_ident())
         released.wait(60)
         return find(self, *given)
 
-    monkeypatch.setattr(CatalogSearch, "find", kept)
+    monkeypatch.setattr(SkillList, "find", kept)
     try:
         yield begun
     finally:
@@ -97,13 +97,13 @@ async def test_no_page_is_made_for_a_part_of_another_site(
     two: Path, monkeypatch: pytest.MonkeyPatch, site: str, mode: str, target: str, status: int
 ) -> None:
     """A page of any site can send requests to this machine, whose answers it cannot read."""
-    found, find = list[object](), CatalogSearch.find
+    found, find = list[object](), SkillList.find
 
-    def noted(self: CatalogSearch, *given: Any) -> Any:
+    def noted(self: SkillList, *given: Any) -> Any:
         found.append(given)
         return find(self, *given)
 
-    monkeypatch.setattr(CatalogSearch, "find", noted)
+    monkeypatch.setattr(SkillList, "find", noted)
     sent = {**HTML, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": target}
     async with serving(two) as served:
         assert (await served.client.get(served.at("/"), headers=sent)).status_code == status

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.transport.session_replay import Session
+from server.transport.session_replay import SessionReplay
 from tests.server.openings import INITIALIZED, Message, envelope, initialize, line_of, request
 
 OPENING = initialize("anyone", "2025-11-25", {})
@@ -33,12 +33,12 @@ ACKNOWLEDGED = notification(
 )
 
 
-def send(session: Session, *messages: object) -> None:
+def send(session: SessionReplay, *messages: object) -> None:
     for message in messages:
         session.sent(line_of(message) + b"\n")
 
 
-def receive(session: Session, *messages: object) -> list[Message]:
+def receive(session: SessionReplay, *messages: object) -> list[Message]:
     """Return what the client gets for the messages of a server."""
     return messages_in(b"".join(session.received(line_of(message) + b"\n") for message in messages))
 
@@ -47,7 +47,7 @@ def messages_in(lines: bytes) -> list[Message]:
     return [json.loads(line) for line in lines.splitlines()]
 
 
-def end(session: Session) -> tuple[list[Message], list[Message]]:
+def end(session: SessionReplay) -> tuple[list[Message], list[Message]]:
     """End the server; return what the client is told, and what the next server gets and is taken to have got."""
     told = messages_in(session.lost())
     again = [*session.again()]
@@ -56,8 +56,8 @@ def end(session: Session) -> tuple[list[Message], list[Message]]:
     return told, messages_in(b"".join(again))
 
 
-def opened() -> Session:
-    session = Session()
+def opened() -> SessionReplay:
+    session = SessionReplay()
     send(session, OPENING)
     receive(session, answer(OPENING["id"]))
     send(session, INITIALIZED)
@@ -84,14 +84,14 @@ def test_the_handshake_is_replayed_and_its_answer_becomes_news_of_changes() -> N
 
 
 def test_a_handshake_without_an_answer_is_sent_again_as_it_was() -> None:
-    session = Session()
+    session = SessionReplay()
     send(session, OPENING)
     assert end(session) == ([], [OPENING])
     assert receive(session, answer(OPENING["id"])) == [answer(OPENING["id"])]
 
 
 def test_a_handshake_that_was_refused_is_not_replayed() -> None:
-    session = Session()
+    session = SessionReplay()
     send(session, OPENING)
     receive(session, answer(OPENING["id"], error={"code": -1, "message": "no"}))
     assert end(session) == ([], [])
@@ -146,7 +146,7 @@ def test_requests_of_the_server_that_ended_are_cancelled_unless_they_are_answere
 
 
 def test_a_stream_of_events_goes_on_and_tells_of_changes_instead_of_its_acknowledgement() -> None:
-    session = Session()
+    session = SessionReplay()
     send(session, LISTEN)
     assert receive(session, ACKNOWLEDGED) == [ACKNOWLEDGED]
     for _ in range(3):
@@ -157,7 +157,7 @@ def test_a_stream_of_events_goes_on_and_tells_of_changes_instead_of_its_acknowle
 
 
 def test_the_first_acknowledgement_of_a_stream_comes_from_the_server_that_gives_it() -> None:
-    session = Session()
+    session = SessionReplay()
     send(session, LISTEN)
     end(session)
     assert receive(session, ACKNOWLEDGED) == [ACKNOWLEDGED]
