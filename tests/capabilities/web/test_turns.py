@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from server.capabilities.web.catalog_page import SkillList
+from server.capabilities.web.catalog_page import CatalogChoice, SkillList
 from server.html import environment
 from tests.capabilities.web.test_catalog import HTML
 from tests.conftest import MakeSkill
@@ -36,6 +36,19 @@ def pages_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         released.set()
 
 
+def pages_asked_for(monkeypatch: pytest.MonkeyPatch, number: int) -> anyio.Event:
+    """Return an event that is set when the last of this number of pages of the list is about to be made."""
+    left, all_asked, parse = iter(range(number - 1)), anyio.Event(), CatalogChoice.parse
+
+    def noted(query: Mapping[str, str]) -> CatalogChoice:
+        if next(left, None) is None:
+            all_asked.set()
+        return parse(query)
+
+    monkeypatch.setattr(CatalogChoice, "parse", noted)
+    return all_asked
+
+
 async def first_of(entries: Sequence[object]) -> None:
     """Wait for the first entry."""
 
@@ -51,11 +64,11 @@ async def test_slow_pages_leave_worker_threads_to_clients(
     make_skill("one")
     async with serving(skills) as served, anyio.create_task_group() as tasks:
         threads = int(anyio.to_thread.current_default_thread_limiter().total_tokens)
-        with pages_kept(monkeypatch) as begun:
+        all_asked = pages_asked_for(monkeypatch, threads + 1)
+        with pages_kept(monkeypatch):
             for _ in range(threads + 1):
                 tasks.start_soon(lambda: served.client.get(served.at("/"), headers=HTML))
-            await first_of(begun)
-            await anyio.wait_all_tasks_blocked()
+            await all_asked.wait()
             with anyio.fail_after(30):
                 assert await anyio.to_thread.run_sync(lambda: "done") == "done"
 
