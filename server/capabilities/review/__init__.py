@@ -1,0 +1,24 @@
+"""Reviews of changes: what a branch does to the skills of a repository, as a report for its pull request.
+
+`revisions` reads git, `changes` pairs the versions of each skill, `findings` and `triggers` compare what can be told
+without a model, `agents` what an agent does, and `report` and `markdown` write it down.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from server.capability import Capability
+
+if TYPE_CHECKING:
+    import typer
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.review.commands import review
+    from server.cli.help_pages import CommandGroup
+
+    app.command(rich_help_panel=CommandGroup.MEASURE)(review)
+
+
+CAPABILITY: Final = Capability(name="review", commands=_add_commands)
