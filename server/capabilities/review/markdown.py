@@ -44,10 +44,13 @@ _SHORT: Final = 60
 
 def review_markdown(review: SkillReview, failed: Sequence[GateFailure]) -> str:
     """Return the report, which has at most `MAX_BYTES` bytes."""
-    parts = [*_head(review, failed)]
+    # What fails stays in sight where not everything does.
+    names = {each.skill for each in failed}
+    skills = sorted(review.skills, key=lambda each: each.change.name not in names)
+    parts = [*_head(skills, failed)]
     left = MAX_BYTES - _RESERVED - _size(parts)
     omitted = 0
-    for part in (*map(_skill_part, review.skills), _others_part(review.others)):
+    for part in (*map(_skill_part, skills), _others_part(review.others)):
         lines = [*part]
         if lines and _size(lines) <= left:
             left -= _size(lines)
@@ -64,21 +67,21 @@ def _size(lines: Iterable[str]) -> int:
     return sum(len(line.encode()) + 1 for line in lines)
 
 
-def _head(review: SkillReview, failed: Sequence[GateFailure]) -> Iterator[str]:
+def _head(skills: Sequence[ReviewedSkill], failed: Sequence[GateFailure]) -> Iterator[str]:
     yield from (MARKER, "## Skills in this change", "")
-    counts = {state: sum(each.change.state is state for each in review.skills) for state in ChangeState}
+    counts = {state: sum(each.change.state is state for each in skills) for state in ChangeState}
     said = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
-    if not review.skills:
+    if not skills:
         yield from ("No skill differs.", "")
         return
-    yield f"{'❌' if failed else '✅'} {counted(len(review.skills), 'skill')}: {said}."
+    yield f"{'❌' if failed else '✅'} {counted(len(skills), 'skill')}: {said}."
     yield ""
     if failed:
         rows = [f"- **{inline_markdown(each.skill, _SHORT)}**: {inline_markdown(each.words)}" for each in failed]
         yield from (*_limited(rows, "reason"), "")
     yield "| Skill | Change | Version | Tokens: description, body | Audit | Valid | Triggers by rank |"
     yield "|---|---|---|---|---|---|---|"
-    yield from _limited([_row(each) for each in review.skills], "skill", most=_MAX_SKILLS)
+    yield from _limited([_row(each) for each in skills], "skill", most=_MAX_SKILLS)
     yield ""
 
 

@@ -80,7 +80,7 @@ def read_branch(paths: Sequence[Path], base: str | None) -> Branch:
     places = tuple(each for each in named_places if not is_below(each, named_places.keys() - {each}))
     named = base or _default_base(top)
     commit = _merge_base(top, named)
-    changed = {*_names(top, "diff", "--name-only", "--no-renames", "-z", commit, "--")}
+    changed = _names(top, "diff", "--name-only", "--no-renames", "-z", commit, "--")
     new = _names(top, "ls-files", "--others", "--exclude-standard", "-z")
     tracked = _names(top, "ls-files", "--cached", "-z")
     files = tuple(each for each in _files(top, commit) if is_below(each.path, places))
@@ -184,15 +184,15 @@ def _run(folder: Path, wrong: str, *words: str, given: bytes = b"") -> bytes:
         raise ReviewError(f"{wrong} ({why})") from None
 
 
-def _names(top: Path, *words: str) -> Iterator[str]:
+def _names(top: Path, *words: str) -> list[str]:
     found = _run(top, "git cannot compare the branch with its base", *words)
-    return (os.fsdecode(each) for each in found.split(b"\0") if each)
+    return [os.fsdecode(each) for each in found.split(b"\0") if each]
 
 
 def _moved(top: Path, commit: str) -> dict[str, str]:
     words = ("diff", "--name-status", "--diff-filter=R", "--find-renames=50%", "-z", commit, "--", _MAIN)
     # Each entry is a letter with the likeness, the old path and the new path.
-    found = [*_names(top, *words)]
+    found = _names(top, *words)
     return dict(zip(found[2::3], found[1::3], strict=True))
 
 
