@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -126,7 +127,9 @@ def _from_top(skill: Skill, top: Path, below: str) -> str:
 
 def find_changes(branch: Branch, before: Version, after: Version) -> tuple[SkillChange, ...]:
     """Return the skills that differ, by place; a skill that was moved counts once."""
-    old, new = _differing(branch, before), _differing(branch, after)
+    # A file that comes with a skill in the folder of another one was never the other one's.
+    old = _differing(branch.differing & branch.paths, before)
+    new = _differing((each for each in branch.differing if os.path.lexists(branch.top / each)), after)
     gone = {place: before.skills[place] for place in before.skills if place not in after.skills}
     come = {place: after.skills[place] for place in after.skills if place not in before.skills}
     sources = _moves(branch, gone, come)
@@ -149,10 +152,10 @@ def find_changes(branch: Branch, before: Version, after: Version) -> tuple[Skill
     return tuple(sorted(found, key=lambda each: each.place))
 
 
-def _differing(branch: Branch, version: Version) -> dict[str, list[str]]:
+def _differing(paths: Iterable[str], version: Version) -> dict[str, list[str]]:
     """Return the files that differ by the skill that they belong to."""
     found: dict[str, list[str]] = {}
-    for path in sorted(branch.differing):
+    for path in sorted(paths):
         place = _owner(path, version.skills)
         if place is not None:
             found.setdefault(place, []).append(path)

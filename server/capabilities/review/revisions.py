@@ -50,7 +50,8 @@ class Branch:
 
     `named` is what the user compares with. All paths begin at `top`, with `/`: `places` are the folders under review
     ("" is the whole repository), `differing` are the files that differ, and `listed` those that git tracks, or would if
-    they were added. `moved` has the main files of skills that were moved, by their new paths.
+    they were added. `moved` has the main files of skills that were moved, by their new paths. `paths` are all that the
+    base has, and `files` the regular files below `places`.
     """
 
     top: Path
@@ -60,6 +61,7 @@ class Branch:
     differing: frozenset[str]
     listed: frozenset[str]
     moved: Mapping[str, str]
+    paths: frozenset[str]
     files: tuple[BaseFile, ...]
 
     @property
@@ -83,10 +85,11 @@ def read_branch(paths: Sequence[Path], base: str | None) -> Branch:
     changed = _names(top, "diff", "--name-only", "--no-renames", "-z", commit, "--")
     new = _names(top, "ls-files", "--others", "--exclude-standard", "-z")
     tracked = _names(top, "ls-files", "--cached", "-z")
-    files = tuple(each for each in _files(top, commit) if is_below(each.path, places))
-    return Branch(
-        top, commit, named, places, frozenset({*changed, *new}), frozenset({*new, *tracked}), _moved(top, commit), files
-    )
+    entries = _names(top, "ls-tree", "-r", "-l", "-z", "--full-tree", commit)
+    paths = frozenset(each.partition("\t")[2] for each in entries)
+    files = tuple(each for each in _regular(entries) if is_below(each.path, places))
+    differing, listed = frozenset({*changed, *new}), frozenset({*new, *tracked})
+    return Branch(top, commit, named, places, differing, listed, _moved(top, commit), paths, files)
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:
@@ -196,9 +199,9 @@ def _moved(top: Path, commit: str) -> dict[str, str]:
     return dict(zip(found[2::3], found[1::3], strict=True))
 
 
-def _files(top: Path, commit: str) -> Iterator[BaseFile]:
-    """Yield the regular files of a commit; links and submodules are left out, as a server does not follow them."""
-    for line in _names(top, "ls-tree", "-r", "-l", "-z", "--full-tree", commit):
+def _regular(entries: Iterable[str]) -> Iterator[BaseFile]:
+    """Yield the regular files among the entries of a tree; a server follows neither links nor submodules."""
+    for line in entries:
         about, _, path = line.partition("\t")
         mode, _, digest, size = about.split()
         if mode in _REGULAR and ".." not in PurePosixPath(path).parts:

@@ -23,7 +23,7 @@ def test_each_skill_that_differs_from_the_commit_in_common_is_listed_with_what_t
     git(branch.top, "checkout", "-q", "main")
     branch.commit()
     git(branch.top, "checkout", "-q", "-B", "topic")
-    branch.write("new")
+    branch.write("new", "Sings a song. Use when asked to sing.", body="Sing it, from the first verse to the last.")
     branch.write("charts", body="Do another thing.", fields="version: 1.1.0")
     git(branch.top, "mv", "skills/pictures", "skills/images")
     git(branch.top, "rm", "-r", "-q", "skills/gone")
