@@ -86,10 +86,10 @@ def read_branch(paths: Sequence[Path], base: str | None) -> Branch:
     new = _names(top, "ls-files", "--others", "--exclude-standard", "-z")
     tracked = _names(top, "ls-files", "--cached", "-z")
     entries = _names(top, "ls-tree", "-r", "-l", "-z", "--full-tree", commit)
-    paths = frozenset(each.partition("\t")[2] for each in entries)
+    present = frozenset(each.partition("\t")[2] for each in entries)
     files = tuple(each for each in _regular(entries) if is_below(each.path, places))
     differing, listed = frozenset({*changed, *new}), frozenset({*new, *tracked})
-    return Branch(top, commit, named, places, differing, listed, _moved(top, commit), paths, files)
+    return Branch(top, commit, named, places, differing, listed, _moved(top, commit), present, files)
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:

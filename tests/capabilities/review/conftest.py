@@ -18,6 +18,12 @@ QUERIES = [
 ]
 """Queries that find a skill about charts, and no skill about pictures."""
 
+DESCRIPTIONS = {
+    "charts": "Draws a chart of monthly sales from a csv file. Use when asked for a chart.",
+    "pictures": "Rotates and crops a picture of a dog. Use when asked to edit a picture.",
+}
+DESCRIPTION = "Does a thing. Use when the thing is to be done."
+
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.com", "-c", "commit.gpgsign=false")
@@ -33,16 +39,14 @@ class Branch:
         self.skills = top / "skills"
         top.mkdir()
         git(top, "init", "-q", "-b", "main")
-        self.write("charts", "Draws a chart of monthly sales from a csv file. Use when asked for a chart.")
-        self.write("pictures", "Rotates and crops a picture of a dog. Use when asked to edit a picture.")
+        self.write("charts")
+        self.write("pictures")
         self.write_queries("charts", QUERIES)
         self.commit()
         git(top, "checkout", "-q", "-b", "topic")
 
-    def write(
-        self, name: str, description: str = "Does a thing. Use when the thing is to be done.", **more: Any
-    ) -> Path:
-        return write_skill(self.skills, name, description, **more)
+    def write(self, name: str, description: str = "", **more: Any) -> Path:
+        return write_skill(self.skills, name, description or DESCRIPTIONS.get(name, DESCRIPTION), **more)
 
     def write_queries(self, name: str, queries: list[dict[str, Any]]) -> None:
         folder = self.skills / name / "evals"
