@@ -212,10 +212,13 @@ def further_cases(differences: Sequence[float], gain: float) -> int | None:
     if not differences or not gain:
         return None
     deviation = _deviation(differences)
-    for cases in range(max(MIN_CASES, len(differences) + 1), _MOST_CASES):
-        if (_t_quantile(cases - 1) + _Z_POWER) * deviation / math.sqrt(cases) <= abs(gain):
-            return cases - len(differences)
-    return None
+
+    def decides(cases: int) -> bool:
+        return (_t_quantile(cases - 1) + _Z_POWER) * deviation / math.sqrt(cases) <= abs(gain)
+
+    least = max(MIN_CASES, len(differences) + 1)
+    further = bisect_left(range(least, _MOST_CASES), True, key=decides)
+    return least + further - len(differences) if least + further < _MOST_CASES else None
 
 
 @lru_cache(maxsize=1024)
