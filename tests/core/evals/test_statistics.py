@@ -62,6 +62,11 @@ def test_signs_are_counted_exactly(differences: list[float]) -> None:
     assert sign_flip_test(differences) == pytest.approx(enumerated(differences))
 
 
+def test_sums_that_are_equal_but_for_rounding_are_equal() -> None:
+    thirds = [-1 / 3, -1 / 3, 2 / 3, 1]
+    assert sign_flip_test(thirds) == enumerated(thirds) == 0.625
+
+
 @pytest.mark.parametrize(
     ("wins", "losses", "expected"), [(5, 0, 0.0625), (6, 0, 0.03125), (9, 1, 0.02148), (4, 4, 1), (50, 30, 0.03299)]
 )
