@@ -208,7 +208,8 @@ def _deviation(differences: Sequence[float]) -> float:
 def further_cases(differences: Sequence[float], gain: float) -> int | None:
     """Return about how many more cases would decide a true mean of this size, with a chance of 80 %.
 
-    They count as spread as those that were seen. None if none were, or no number that an author would write does.
+    They count as spread as those that were seen, and as often without a difference, which decides nothing. None if none
+    were seen, or no number that an author would write does.
     """
     if not differences or not gain:
         return None
@@ -217,7 +218,9 @@ def further_cases(differences: Sequence[float], gain: float) -> int | None:
     def decides(cases: int) -> bool:
         return (_t_quantile(cases - 1) + _Z_POWER) * deviation / math.sqrt(cases) <= abs(gain)
 
-    least = max(MIN_CASES, len(differences) + 1)
+    moved = sum(abs(each) > 1 / _UNIT for each in differences)
+    share = (moved + 1) / (len(differences) + 1)
+    least = len(differences) + max(1, math.ceil((MIN_CASES - moved) / share))
     further = bisect_left(range(least, _MOST_CASES), True, key=decides)
     return least + further - len(differences) if least + further < _MOST_CASES else None
 

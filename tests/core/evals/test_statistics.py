@@ -141,6 +141,13 @@ def test_fewer_cases_decide_a_larger_gain() -> None:
     assert further_cases(seen, 0.001) is further_cases(seen, 0.0) is further_cases([], 0.5) is None
 
 
+def test_cases_that_do_not_differ_do_not_help_to_decide() -> None:
+    """Six signs have to be there, so one more case cannot be enough where only four of five differ."""
+    assert paired_effect([0.5, 0.5, 0.5, 0.5, 0.0, 0.5]).direction == 0
+    assert further_cases([0.5, 0.5, 0.5, 0.5, 0.0], 0.4) == 3
+    assert further_cases([0.5, 0.4, 0.6, 0.5, 0.4], 0.48) == 1
+
+
 def test_the_further_cases_that_are_named_decide_in_most_samples() -> None:
     """At the named number, four of five samples of the same spread are to have a verdict."""
     chance = random.Random(2)  # noqa: S311 - a reproducible sample
