@@ -15,7 +15,9 @@ _BREAK: Final = "&#8203;"
 # GitHub looks for mentions, references and addresses in what it has rendered, where a backslash is gone. A zero-width
 # space stays.
 
-_SIGNIFICANT: Final = re.compile(r"(?P<linked>[@#]|:(?=//)|\bGH-(?=\d)|\bwww\.)|[\\`*_\[\]<>|~&:$]", re.IGNORECASE)
+_SIGNIFICANT: Final = re.compile(
+    r"(?P<linked>@|#(?=[\d\[])|:(?=//)|\bGH-(?=\d)|\bwww\.)|[\\`*_\[\]<>|~&:$]", re.IGNORECASE
+)
 
 
 def inline_markdown(text: str, most: int = MAX_TEXT) -> str:

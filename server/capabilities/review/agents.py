@@ -31,7 +31,7 @@ _MAX_SAID: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class AgentChoice:
+class AgentFlags:
     """The agent that performs, as the flags of `eval` and `triggers` name it, and how much it does.
 
     `workspace` is the folder for results; each skill has one of its own in it.
@@ -97,7 +97,7 @@ class AgentEffects:
     failed: bool = False
 
 
-def measure_agent(change: SkillChange, before: Version, after: Version, choice: AgentChoice) -> AgentEffects:
+def measure_agent(change: SkillChange, before: Version, after: Version, choice: AgentFlags) -> AgentEffects:
     """Run the evals and the trigger queries of a skill with both of its versions, or with the only one."""
     if change.after is None:
         note = "the skill is removed"
@@ -109,7 +109,7 @@ def measure_agent(change: SkillChange, before: Version, after: Version, choice: 
     return _trigger_effect(change, folder, old, workspace, choice, task)
 
 
-def _task_effect(folder: Path, old: Path | None, workspace: Path, choice: AgentChoice) -> TaskEffect:
+def _task_effect(folder: Path, old: Path | None, workspace: Path, choice: AgentFlags) -> TaskEffect:
     if not (folder / EVALS_FILE).is_file():
         return TaskEffect(note=f"it has no {EVALS_FILE}")
     baseline = [] if old is None else [f"--baseline={old}"]
@@ -134,7 +134,7 @@ def _cost_in(workspace: Path) -> float | None:
 
 
 def _trigger_effect(
-    change: SkillChange, folder: Path, old: Path | None, workspace: Path, choice: AgentChoice, task: TaskEffect
+    change: SkillChange, folder: Path, old: Path | None, workspace: Path, choice: AgentFlags, task: TaskEffect
 ) -> AgentEffects:
     def without(note: str, *, failed: bool = False) -> AgentEffects:
         return AgentEffects(task, TriggerEffect(change.place, change.name, note=note), failed=failed)

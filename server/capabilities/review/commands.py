@@ -2,91 +2,104 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from server.capabilities.evals.commands import AgentChoice as Agents
 from server.capabilities.evals.commands import AgentHome, AgentModel, JudgeModel, ViaChoice, Way
-from server.capabilities.review.report import FailOn
+from server.capabilities.review.gates import FailOn
 from server.cli.commands.options import AsJson, Model
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_notice, print_text
 from server.cli.help_pages import OptionGroup
+
+if TYPE_CHECKING:
+    from server.capabilities.review.agents import AgentFlags
+    from server.capabilities.review.report import SkillReview
 
 _AGENT: Final = "The agent, for what needs one"
 # A section of the help.
 
 
+Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PATH]...", help="Folders of skills in one git repository.", show_default="the whole repository"
+    ),
+]
+Base = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REV",
+        help="The branch or commit to compare with, from the last commit in common.",
+        show_default="origin/HEAD, else main or master",
+    ),
+]
+Markdown = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the report as Markdown.", show_default="printed")
+]
+Sarif = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the new findings of the audit as SARIF 2.1.0.")]
+FailOnChoice = Annotated[
+    FailOn,
+    typer.Option(
+        "--fail-on",
+        help="Exit with code 1 on new errors and skills that got worse, on new warnings too, or never.",
+        rich_help_panel=OptionGroup.REPORTS,
+    ),
+]
+NoSuppressions = Annotated[
+    bool,
+    typer.Option(
+        "--no-suppressions",
+        help="Ignore the comments by which skills accept findings. For changes of strangers.",
+        rich_help_panel=OptionGroup.REPORTS,
+    ),
+]
+Agent = Annotated[
+    Agents | None,
+    typer.Option("--agent", help="The agent; skillserve is our own executor with --model.", rich_help_panel=_AGENT),
+]
+AgentCommand = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEMPLATE",
+        help="A shell command that is the agent, as `eval` and `triggers` take it.",
+        rich_help_panel=_AGENT,
+    ),
+]
+Runs = Annotated[
+    int, typer.Option(min=1, max=100, metavar="N", help="Runs of each case and query.", rich_help_panel=_AGENT)
+]
+Jobs = Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Runs at the same time.", rich_help_panel=_AGENT)]
+Workspace = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", help="Where the results of runs go.", show_default="a new folder", rich_help_panel=_AGENT
+    ),
+]
+
+
 def review(  # noqa: PLR0913 - one parameter for each flag
-    paths: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Folders of skills in one git repository.", show_default="the whole repository"
-        ),
-    ] = None,
+    paths: Paths = None,
     *,
-    base: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REV",
-            help="The branch or commit to compare with, from the last commit in common.",
-            show_default="origin/HEAD, else main or master",
-        ),
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the report as Markdown.", show_default="printed"),
-    ] = None,
-    sarif: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the new findings of the audit as SARIF 2.1.0.")
-    ] = None,
+    base: Base = None,
+    markdown: Markdown = None,
+    sarif: Sarif = None,
     as_json: AsJson = False,
-    fail_on: Annotated[
-        FailOn,
-        typer.Option(
-            "--fail-on",
-            help="Exit with code 1 on new errors and skills that got worse, on new warnings too, or never.",
-            rich_help_panel=OptionGroup.REPORTS,
-        ),
-    ] = FailOn.ERROR,
-    no_suppressions: Annotated[
-        bool,
-        typer.Option(
-            "--no-suppressions",
-            help="Ignore the comments by which skills accept findings. For changes of strangers.",
-            rich_help_panel=OptionGroup.REPORTS,
-        ),
-    ] = False,
-    agent: Annotated[
-        Agents | None,
-        typer.Option("--agent", help="The agent; skillserve is our own executor with --model.", rich_help_panel=_AGENT),
-    ] = None,
-    agent_command: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEMPLATE",
-            help="A shell command that is the agent, as `eval` and `triggers` take it.",
-            rich_help_panel=_AGENT,
-        ),
-    ] = None,
+    fail_on: FailOnChoice = FailOn.ERROR,
+    no_suppressions: NoSuppressions = False,
+    agent: Agent = None,
+    agent_command: AgentCommand = None,
     via: ViaChoice = Way.FOLDER,
     agent_model: AgentModel = None,
     agent_home: AgentHome = None,
     model: Model = None,
     judge_model: JudgeModel = None,
-    runs: Annotated[
-        int, typer.Option(min=1, max=100, metavar="N", help="Runs of each case and query.", rich_help_panel=_AGENT)
-    ] = 3,
-    jobs: Annotated[
-        int, typer.Option(min=1, max=64, metavar="N", help="Runs at the same time.", rich_help_panel=_AGENT)
-    ] = 4,
-    workspace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Where the results of runs go.", show_default="a new folder", rich_help_panel=_AGENT
-        ),
-    ] = None,
+    runs: Runs = 3,
+    jobs: Jobs = 4,
+    workspace: Workspace = None,
 ) -> None:
     """Report what a branch does to skills, for its pull request.
 
@@ -94,15 +107,11 @@ def review(  # noqa: PLR0913 - one parameter for each flag
     was not there, and whether queries find the skills as before. None of this runs code of the skills. With an agent,
     it also compares what the skills do in its work. The exit code is 1 if the change makes something worse.
     """
-    from server.capabilities.review.agents import AgentChoice
-    from server.capabilities.review.making import make_review
-    from server.capabilities.review.markdown import review_markdown
-    from server.capabilities.review.report import failures, review_object, review_sarif
-    from server.capabilities.review.revisions import ReviewError
+    from server.capabilities.review.agents import AgentFlags
 
     choice = None
     if agent is not None or agent_command is not None or model is not None:
-        choice = AgentChoice(
+        choice = AgentFlags(
             workspace=workspace or _new_workspace(),
             agent=None if agent is None else agent.value,
             agent_command=agent_command,
@@ -115,10 +124,29 @@ def review(  # noqa: PLR0913 - one parameter for each flag
             jobs=jobs,
             report=print_notice,
         )
+    found = _made(paths or (), base, choice, suppressions=not no_suppressions)
+    if not _write_reports(found, fail_on, markdown, sarif, as_json=as_json):
+        raise typer.Exit(EXIT_NO)
+
+
+def _made(paths: Sequence[Path], base: str | None, choice: AgentFlags | None, *, suppressions: bool) -> SkillReview:
+    from server.capabilities.review.making import make_review
+    from server.capabilities.review.revisions import ReviewError
+
     try:
-        found = make_review(paths or (), base, choice, suppressions=not no_suppressions)
+        return make_review(paths, base, choice, suppressions=suppressions)
     except ReviewError as error:
         fail(str(error), EXIT_USAGE)
+
+
+def _write_reports(
+    found: SkillReview, fail_on: FailOn, markdown: Path | None, sarif: Path | None, *, as_json: bool
+) -> bool:
+    """Write and print what the user asked for; return whether the review passes."""
+    from server.capabilities.review.gates import failures
+    from server.capabilities.review.markdown import review_markdown
+    from server.capabilities.review.report import review_object, review_sarif
+
     failed = failures(found, fail_on)
     text = review_markdown(found, failed)
     _write(markdown, text)
@@ -128,8 +156,7 @@ def review(  # noqa: PLR0913 - one parameter for each flag
         print_text(safe_json(review_object(found, failed)))
     elif markdown is None:
         print_text(text.rstrip("\n"))
-    if failed:
-        raise typer.Exit(EXIT_NO)
+    return not failed
 
 
 def safe_json(value: object) -> str:

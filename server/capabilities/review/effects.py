@@ -28,6 +28,11 @@ class Effect:
     verdict: str
     reason: str
 
+    @property
+    def is_worse(self) -> bool:
+        """Whether the change makes it worse, as far as the pairs can tell."""
+        return self.verdict == WORSE
+
     def to_json(self) -> dict[str, Any]:
         """Return the object for `--json`."""
         return {

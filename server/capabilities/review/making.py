@@ -17,11 +17,11 @@ from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 
 if TYPE_CHECKING:
-    from server.capabilities.review.agents import AgentChoice
+    from server.capabilities.review.agents import AgentFlags
 
 
 def make_review(
-    paths: Sequence[Path], base: str | None, agent: AgentChoice | None, *, suppressions: bool = True
+    paths: Sequence[Path], base: str | None, agent: AgentFlags | None, *, suppressions: bool = True
 ) -> SkillReview:
     """Compare the skills below `paths`, or in the whole repository, with those where the branch left `base`.
 

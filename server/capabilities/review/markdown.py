@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.report.scores import points, points_interval
 from server.capabilities.review.changes import ChangeState
-from server.capabilities.review.report import place_of
+from server.capabilities.review.gates import place_of
 from server.html.github import inline_markdown
 from server.html.words import UNKNOWN, amount, dollars
 from skills_core.audit.findings import Severity
@@ -20,7 +20,8 @@ from skills_core.diagnostics import counted
 
 if TYPE_CHECKING:
     from server.capabilities.review.effects import Effect
-    from server.capabilities.review.report import GateFailure, ReviewedSkill, SkillReview
+    from server.capabilities.review.gates import GateFailure
+    from server.capabilities.review.report import ReviewedSkill, SkillReview
     from server.capabilities.review.triggers import QueryChange, TriggerEffect
     from skills_core.evals.triggers.results import Rate
 
