@@ -12,13 +12,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.review.effects import effect_of
 from server.capabilities.review.triggers import QueryChange, TriggerEffect
-from skills_core.diagnostics import one_line, shortened
+from skills_core.diagnostics import shortened
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
 from skills_core.evals.triggers.queries import queries_of_skill
@@ -194,14 +195,19 @@ def _score(query: Query, rates: Mapping[str, tuple[str, float | None]]) -> float
 
 def _json_of(words: Sequence[str], report: Callable[[str], None]) -> tuple[dict[str, Any], str]:
     """Return what a command of ours prints with `--json`, and the last line of its messages."""
-    report(one_line(f"skillserve {' '.join(words[:2])}"))
+    report(f"skillserve {' '.join(words[:2])}")
     # Without -P, Python would import modules from the working directory, which the branch wrote.
     command = [sys.executable, "-P", "-m", "server", *words, "--json"]
-    done = subprocess.run(command, capture_output=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - our own command
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    why = shortened(said[-1], _MAX_SAID) if said else ""
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        return {}, why or f"the command ended with {done.returncode}"
+    why = ""
+    with TemporaryFile() as output:
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE) as process:  # noqa: S603 - our own command
+            for line in process.stderr or ():
+                if text := line.decode("utf-8", "replace").strip().removeprefix("skillserve: "):
+                    report(text)
+                    why = shortened(text, _MAX_SAID)
+        output.seek(0)
+        try:
+            found = json.loads(output.read())
+        except ValueError:
+            return {}, why or f"the command ended with {process.returncode}"
     return (found if isinstance(found, dict) else {}), why

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from server.capabilities.review.revisions import write_base
 from server.config.machine import current_environment
 from skills_core.catalog.catalog import Catalog
-from skills_core.disk.folders import MAIN_FILE
+from skills_core.disk.folders import EVALS, MAIN_FILE
 from skills_core.disk.sources import SkillKind, explicit_sources, real_path
 from skills_core.live.library import Library
 from skills_core.skills.skill import State
@@ -76,7 +76,8 @@ class SkillChange:
     @property
     def only_evals(self) -> bool:
         """Whether nothing differs but the skill's evals, which no model sees."""
-        return all(f"/{each.removeprefix(self.place)}".startswith("//evals/") for each in self.files)
+        prefix = f"{self.place}/" if self.place else ""
+        return all(each.removeprefix(prefix).startswith(f"{EVALS}/") for each in self.files)
 
 
 def read_versions(branch: Branch, settings: Settings, scratch: Path) -> tuple[Version, Version]:

@@ -59,6 +59,23 @@ def test_a_skill_in_the_folder_of_another_one_has_its_own_files(branch: Branch) 
     assert branch.states() == {"skills/charts/inner": "added"}
 
 
+def test_a_repository_can_be_one_skill(branch: Branch, tmp_path: Path) -> None:
+    top = branch.write("whole")
+    git(top, "init", "-q", "-b", "main")
+    git(top, "add", "-A")
+    git(top, "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q", "-m", "A skill")
+    branch.write("whole", body=DANGER)
+    branch.write_queries("whole", QUERIES[:1])
+    done = run("review", top, "--json", "--sarif", tmp_path / "out.sarif")
+    (whole,) = json.loads(done.stdout)["skills"]
+    assert (whole["path"], whole["name"], whole["state"]) == ("", "whole", "changed")
+    assert whole["files"] == ["SKILL.md", "evals/eval_queries.json"]
+    assert [each["severity"] for each in whole["findings"]["new"]] == ["error"]
+    assert whole["diagnostics"]["new"] == []
+    (result,) = json.loads((tmp_path / "out.sarif").read_text())["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "SKILL.md"
+
+
 def test_sizes_and_versions_are_those_before_and_after(branch: Branch) -> None:
     branch.write("charts", body="word " * 400, fields="version: 2.0.0")
     (charts,) = branch.report()["skills"]
