@@ -1,7 +1,8 @@
 """Reviews of changes: what a branch does to the skills of a repository, as a report for its pull request.
 
 `revisions` reads git, `changes` pairs the versions of each skill, `findings` and `triggers` compare what can be told
-without a model, `agents` what an agent does, `gates` says what fails, and `report` and `markdown` write it down.
+without a model, and `agents` what an agent does. `gates` says what fails, and `markdown` and `json_report` write the
+`report` down.
 """
 
 from __future__ import annotations

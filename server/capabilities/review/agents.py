@@ -195,7 +195,7 @@ def _score(query: Query, rates: Mapping[str, tuple[str, float | None]]) -> float
 
 def _json_of(words: Sequence[str], report: Callable[[str], None]) -> tuple[dict[str, Any], str]:
     """Return what a command of ours prints with `--json`, and the last line of its messages."""
-    report(f"skillserve {' '.join(words[:2])}")
+    report(f"runs `{words[0]}` on {words[1]}")
     # Without -P, Python would import modules from the working directory, which the branch wrote.
     command = [sys.executable, "-P", "-m", "server", *words, "--json"]
     why = ""

@@ -144,8 +144,8 @@ def _write_reports(
 ) -> bool:
     """Write and print what the user asked for; return whether the review passes."""
     from server.capabilities.review.gates import failures
+    from server.capabilities.review.json_report import review_object, review_sarif
     from server.capabilities.review.markdown import review_markdown
-    from server.capabilities.review.report import review_object, review_sarif
 
     failed = failures(found, fail_on)
     text = review_markdown(found, failed)

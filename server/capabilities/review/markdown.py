@@ -271,9 +271,7 @@ def _agent(skill: ReviewedSkill) -> Iterator[str]:
 def _task_effect(effect: object) -> str:
     if not isinstance(effect, dict) or effect.get("mean") is None:
         return "no effect was measured"
-    between = effect.get("interval")
-    interval = f" {points_interval((between['low'], between['high']))}" if between else ""
-    return f"{points(effect['mean'])}{interval}, **{effect['verdict']}**: {inline_markdown(str(effect['reason']))}"
+    return f"**{effect['verdict']}**: {inline_markdown(str(effect['reason']))}"
 
 
 def _mean(summary: object, arm: object, metric: str) -> float | None:
