@@ -79,7 +79,7 @@ class Holders(NamedTuple):
     """How many candidates keep a name; all of them are of the source with this rank."""
 
     rank: int
-    count: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class _Draft:
         """Take a candidate out, and tell whether no other is concerned."""
         name, placement = candidate.name, self._placements.pop(candidate.position, None)
         # Of two with the name, the other one gets it as its key.
-        if placement is None or name in self._shadowed or self._holders[name].count == 2:  # noqa: PLR2004
+        if placement is None or name in self._shadowed or self._holders[name].number == 2:  # noqa: PLR2004
             return False
         del self._claims[candidate.position]
         del self._paths[bisect_left(self._paths, placement.path)]
@@ -180,19 +180,19 @@ class _Draft:
         known = self._holders.get(name, Holders(candidate.rank, 0))
         path = _joined(parent(place), name)
         # The only other one with the name gets its path as its key.
-        if known.rank != candidate.rank or known.count == 1 or name in self._shadowed:
+        if known.rank != candidate.rank or known.number == 1 or name in self._shadowed:
             return False
         if not _is_segment(name) or printable(path) != path:
             return False
         is_apart = self._is_apart(candidate, path)
-        placement = Placement(path if known.count else name, path, shares_name=known.count > 0)
+        placement = Placement(path if known.number else name, path, shares_name=known.number > 0)
         self._claims[candidate.position], self._placements[candidate.position] = name, placement
         self._count(name, candidate.rank, 1)
         insort(self._paths, path)
         return is_apart
 
     def _count(self, name: str, rank: int, difference: int) -> None:
-        count = self._holders.get(name, Holders(rank, 0)).count + difference
+        count = self._holders.get(name, Holders(rank, 0)).number + difference
         if count:
             self._holders[name] = Holders(rank, count)
         else:
