@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tests.thoroughness import examples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skills_core import Catalog
+    from skills_core import Catalog, Skill
 
 PLACES = ["high/a", "high/b", "high/a/b", "low/a"]
 NAMES = [None, None, None, "a", "c"]
@@ -56,6 +57,10 @@ EDITS = st.tuples(st.sampled_from(PLACES), st.sampled_from(NAMES), st.sampled_fr
 SETTINGS = st.sampled_from([*CHANGES]).flatmap(lambda name: st.tuples(st.just(name), st.sampled_from(CHANGES[name])))
 
 
+def _has_another_name(name: str, skill: Skill) -> bool:
+    return skill.name != name
+
+
 def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
     """Return what users see of a catalog, and the order of its lists."""
     lists = (catalog.skills, catalog.active, catalog.offered, catalog.conditional)
@@ -64,8 +69,8 @@ def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
         seen(catalog),
         [[(str(skill.source.root), skill.path) for skill in skills] for skills in lists],
         {name: found.key for name in names if (found := catalog.get(name))},
-        {name: list(found.children) for name in names if (found := catalog.directory(f"skill://{name}"))},
-        [str(catalog.restricted(lambda skill, name=name: skill.name != name)) for name in sorted(names)],
+        {name: list(folder.children) for name in names if (folder := catalog.directory(f"skill://{name}"))},
+        [repr(catalog.restricted(partial(_has_another_name, name))) for name in sorted(names)],
     )
 
 
@@ -194,8 +199,11 @@ def test_each_skill_that_comes_or_goes_is_decided_as_by_a_full_build(
     library.reload([*folders])
     for folder in folders:
         text = (folder / "SKILL.md").read_text()
-        for change in (lambda file: file.unlink(), lambda file, text=text: file.write_text(text)):
-            change(folder / "SKILL.md")
+        for is_there in (False, True):
+            if is_there:
+                (folder / "SKILL.md").write_text(text)
+            else:
+                (folder / "SKILL.md").unlink()
             library.reload([folder / "SKILL.md"])
             assert decided(library.catalog, seen) == decided(load(tmp_path).catalog, seen)
 
