@@ -8,8 +8,9 @@ Wong and Yang, 1975), so that it is high only if each shares much with the other
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from math import log, sqrt
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
 
 
-LEAST_OVERLAP: Final = 0.32
-"""Smallest overlap of a pair. Chosen on 110 pairs of public skills that were judged by hand."""
+LEAST_OVERLAP: Final = 0.27
+"""Smallest overlap of a pair, where both names have a word that the other skill has.
 
-MIN_SHARED: Final = 2
-"""Fewest words that a pair shares to be alike: a single word may be an accident."""
+This and the next two were chosen on some 140 pairs of public skills that were judged by hand.
+"""
+
+ONE_NAME_OVERLAP: Final = 0.34
+"""Smallest overlap of a pair where only one name has such a word."""
+
+ONE_WORD_OVERLAP: Final = 0.45
+"""Smallest overlap of a pair that shares a single word, which may be an accident."""
 
 NEAREST: Final = 3
 """How many skills a description finds that count as confused with its own."""
@@ -35,12 +42,13 @@ NEAREST: Final = 3
 # such a word is shared by chance. Taken from the words that most of some 18,000 public descriptions have, without
 # those that name a subject, such as "code" or "data".
 _FORM_TEXT: Final = (
-    "ability agent ai allow apply appropriate approach ask assist assistance automate automatically based best "
-    "build claude complete comprehensive cover create creation develop developing development driven effective "
-    "enable ensure example existing expert expertise generate generation guidance guide guideline handle help helper "
-    "include including invoke manage management mention mentions multiple need practice pro professional provide "
-    "request require requirement setup set skill specialist specific step support task tool trigger user various "
-    "whenever work workflow"
+    "ability advanced agent ai allow apply approach appropriate ask assist assistance automate automatically based "
+    "best build claude complete comprehensive cover create creation develop developing development driven effective "
+    "enable ensure example existing expert expertise generate generation guidance guide guideline handle help "
+    "helper implement implementation include including invoke manage management master mention mentions modern "
+    "multiple need pattern practice pro production professional provide ready request require requirement robust "
+    "scalable set setup skill specialist specific step support task tool trigger user various whenever work "
+    "workflow"
 )
 
 _SUBJECTS: Final = ("skill", "agent", "task", "workflow")
@@ -73,7 +81,7 @@ class Rivals:
     The words of `skill`, as a query, give `rival` this `share` of the score that `skill` itself has; `back` is the
     share in the other direction, and `share` the larger one. A rival that repeats the words more often may have more
     than 1. `words` are the shared ones, rarest first. `nearest` tells that each is among the first others that the
-    words of the other one find; `named`, that the name of one has a word that the other has.
+    words of the other one find. `names` is how many of the two names have a word that the other skill has too.
     """
 
     skill: Skill
@@ -82,7 +90,7 @@ class Rivals:
     back: float
     words: tuple[str, ...]
     nearest: bool
-    named: bool
+    names: int
 
     @property
     def overlap(self) -> float:
@@ -90,9 +98,15 @@ class Rivals:
         return sqrt(self.share * self.back)
 
     @property
+    def least(self) -> float:
+        """The overlap from which the pair is close: higher the less their names say."""
+        least = LEAST_OVERLAP if self.names > 1 else ONE_NAME_OVERLAP
+        return max(least, ONE_WORD_OVERLAP) if len(self.words) == 1 else least
+
+    @property
     def is_alike(self) -> bool:
-        """Whether a model may take one for the other: near in both directions, by several words and a name's."""
-        return self.nearest and self.named and len(self.words) >= MIN_SHARED
+        """Whether a model may take one for the other: near and close in both directions, also by a name."""
+        return self.nearest and self.names > 0 and self.overlap >= self.least
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +124,9 @@ class CatalogWords:
     def __init__(self, skills: Iterable[Skill]) -> None:
         """Count the words of all skills."""
         self.skills = tuple(skills)
-        self._stems = Stems()
-        self._form = frozenset(self._stems.of(_FORM_TEXT.split()).values())
-        self._subjects = frozenset(self._stems.of(_SUBJECTS).values())
+        self._stems_of = _stemmer()
+        self._form = frozenset(self._stems_of(_FORM_TEXT.split()).values())
+        self._subjects = frozenset(self._stems_of(_SUBJECTS).values())
         self._spelled: dict[str, str] = {}
         counted = [self._count(skill) for skill in self.skills]
         self._with = Counter(stem for words, _ in counted for stem in words)
@@ -124,7 +138,7 @@ class CatalogWords:
 
     def has_rare(self, words: Iterable[str]) -> bool:
         """Tell whether one of the words is neither one of form nor common among the skills."""
-        return any(stem not in self._form and self._weight(stem) for stem in self._stems.of(words).values())
+        return any(stem not in self._form and self._weight(stem) for stem in self._stems_of(words).values())
 
     def rivals(self) -> Iterator[Rivals]:
         """Yield the pairs of skills with an overlap of at least `LEAST_OVERLAP`, of the nearest ones of each skill.
@@ -152,7 +166,7 @@ class CatalogWords:
 
     def _stemmed(self, text: str) -> Counter[str]:
         words = [word for word in content_words(text) if not word.isdecimal()]
-        stems = self._stems.of(words)
+        stems = self._stems_of(words)
         for word, stem in stems.items():
             self._spelled.setdefault(stem, word)
         return Counter(stems[word] for word in words if word in stems)
@@ -184,7 +198,15 @@ class CatalogWords:
         shared = fronts[0].weights.keys() & fronts[1].weights.keys()
         score = sum(fronts[0].weights[stem] * fronts[1].weights[stem] for stem in shared)
         shares = [score / front.length**2 for front in fronts]
-        named = bool(shared & (fronts[0].name | fronts[1].name))
+        names = sum(not shared.isdisjoint(front.name) for front in fronts)
         words = tuple(self._spelled[stem] for stem in sorted(shared, key=lambda stem: (self._with[stem], stem)))
         order = (one, other) if shares[0] >= shares[1] else (other, one)
-        return Rivals(*(self.skills[number] for number in order), max(shares), min(shares), words, nearest, named)
+        return Rivals(*(self.skills[number] for number in order), max(shares), min(shares), words, nearest, names)
+
+
+def _stemmer() -> Callable[[Iterable[str]], dict[str, str]]:
+    """Return a function from words to their stems, or to the words themselves if this SQLite has no full-text index."""
+    try:
+        return Stems().of
+    except sqlite3.Error:
+        return lambda words: {word: word for word in words}
