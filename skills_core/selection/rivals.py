@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
 
 
-LEAST_OVERLAP: Final = 0.27
+LEAST_OVERLAP: Final = 0.3
 """Smallest overlap of a pair, where both names have a word that the other skill has.
 
 This and the next two were chosen on some 140 pairs of public skills that were judged by hand.
@@ -54,19 +54,22 @@ _FORM_TEXT: Final = (
 _SUBJECTS: Final = ("skill", "agent", "task", "workflow")
 # Words of form that some skills are about: they count for a skill that has them in its name and its text.
 
-_SELF: Final = re.compile(r"\b(?:this|the|a|an|use|using)\s+skill\b", re.IGNORECASE)
+_SELF: Final = re.compile(r"\b(?:this|the)\s+skill\b", re.IGNORECASE)
 # "Use this skill when …" does not make "skill" the subject.
 
 _EXCLUDED: Final = re.compile(
     r"(?:\b(?:do not|don['\u2019]?t|never) (?:use|trigger|invoke|apply|activate)\b"
-    r"|\bnot (?:for|to|intended|needed|suitable|when|use)\b)[^.;\n]*",
+    r"|\bnot (?:for|to|intended|needed|suitable|when|use)\b)[^.\n]*",
     re.IGNORECASE,
 )
 # What a skill says it is not for sets it apart from the skill that it names.
 
+_MOST: Final = 0.5
+_MOST_FROM: Final = 10
 _COMMON_SHARE: Final = 0.2
 _COMMON_COUNT: Final = 200
-# Words that more skills have tell nothing. The number bounds the time for large catalogs.
+# A word is common, and tells nothing, if most skills of a catalog of at least ten have it, or this share of the catalog
+# together with the background, or this number. The number bounds the time for large catalogs.
 
 _BACKGROUND: Final = 200
 _BACKGROUND_SHARE: Final = 0.01
@@ -173,8 +176,12 @@ class CatalogWords:
 
     def _weight(self, stem: str) -> float:
         having = self._with[stem]
-        share = (having + _BACKGROUND * _BACKGROUND_SHARE) / (len(self.skills) + _BACKGROUND)
-        return 0.0 if share > _COMMON_SHARE or having > _COMMON_COUNT else -log(share)
+        skills = len(self.skills)
+        share = (having + _BACKGROUND * _BACKGROUND_SHARE) / (skills + _BACKGROUND)
+        is_common = (
+            share > _COMMON_SHARE or having > _COMMON_COUNT or (skills >= _MOST_FROM and having > _MOST * skills)
+        )
+        return 0.0 if is_common else -log(share)
 
     def _front(self, words: Counter[str], name: frozenset[str]) -> _Front:
         weighed = ((stem, self._weight(stem) * (1 + log(count))) for stem, count in words.items())
