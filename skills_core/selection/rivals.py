@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
 
 
-LEAST_OVERLAP: Final = 0.3
+LEAST_OVERLAP: Final = 0.26
 """Smallest overlap of a pair, where both names have a word that the other skill has.
 
-This and the next two were chosen on some 140 pairs of public skills that were judged by hand.
+This and the next two were chosen on 171 pairs of public skills that were judged by hand.
 """
 
 ONE_NAME_OVERLAP: Final = 0.34
@@ -66,10 +66,10 @@ _EXCLUDED: Final = re.compile(
 
 _MOST: Final = 0.5
 _MOST_FROM: Final = 10
-_COMMON_SHARE: Final = 0.2
+_COMMON_SHARE: Final = 0.3
 _COMMON_COUNT: Final = 200
-# A word is common, and tells nothing, if most skills of a catalog of at least ten have it, or this share of the catalog
-# together with the background, or this number. The number bounds the time for large catalogs.
+# A word that most skills of a catalog of at least ten have tells nothing, nor one that this share of the catalog with
+# the background has, or this number of skills. The number bounds the time for large catalogs.
 
 _BACKGROUND: Final = 200
 _BACKGROUND_SHARE: Final = 0.01
@@ -108,8 +108,8 @@ class Rivals:
 
     @property
     def is_alike(self) -> bool:
-        """Whether a model may take one for the other: near and close in both directions, also by a name."""
-        return self.nearest and self.names > 0 and self.overlap >= self.least
+        """Whether a model may take one for the other: each is near the other, also by a name."""
+        return self.nearest and self.names > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +144,19 @@ class CatalogWords:
         return any(stem not in self._form and self._weight(stem) for stem in self._stems_of(words).values())
 
     def rivals(self) -> Iterator[Rivals]:
-        """Yield the pairs of skills with an overlap of at least `LEAST_OVERLAP`, of the nearest ones of each skill.
+        """Yield the pairs of skills that are close, of the nearest ones of each skill.
 
         The time grows with the number of skills, not with that of pairs.
         """
         near = [self._nearest(number) for number in range(len(self.skills))]
         for number, others in enumerate(near):
-            for other, score in others.items():
+            for other, overlap in others.items():
                 mutual = number in near[other]
-                # A pair that each finds is yielded once.
-                if score >= LEAST_OVERLAP and (number < other or not mutual):
-                    yield self._pair(number, other, nearest=mutual)
+                # A pair that each finds is made once.
+                if overlap >= LEAST_OVERLAP and (number < other or not mutual):
+                    pair = self._pair(number, other, nearest=mutual)
+                    if overlap >= pair.least:
+                        yield pair
 
     def _count(self, skill: Skill) -> tuple[Counter[str], frozenset[str]]:
         front = skill.frontmatter
@@ -181,7 +183,7 @@ class CatalogWords:
         is_common = (
             share > _COMMON_SHARE or having > _COMMON_COUNT or (skills >= _MOST_FROM and having > _MOST * skills)
         )
-        return 0.0 if is_common else -log(share)
+        return 0.0 if is_common else log(_MOST / share)
 
     def _front(self, words: Counter[str], name: frozenset[str]) -> _Front:
         weighed = ((stem, self._weight(stem) * (1 + log(count))) for stem, count in words.items())

@@ -250,9 +250,6 @@ class Reason(StrEnum):
     NO_NAME = "no_name"
     """No word of either name is shared, so that they are rather two of a kind."""
 
-    LOW_OVERLAP = "low_overlap"
-    """Too little is shared for a pair that has a word of one name only, or one word at all, in common."""
-
     QUERIES_APART = "queries_apart"
     """The descriptions compete, but none of the trigger queries finds the other skill."""
 
@@ -289,7 +286,6 @@ class Competition:
         lacks = {
             Reason.ONE_DIRECTION: pair is not None and not pair.nearest,
             Reason.NO_NAME: pair is not None and not pair.names,
-            Reason.LOW_OVERLAP: pair is not None and pair.overlap < pair.least,
             Reason.QUERIES_APART: pair is not None and self.apart,
             Reason.FEW_QUERIES: pair is None,
         }
@@ -361,7 +357,6 @@ _MAX_QUERY = 80
 _LACKS = {
     Reason.ONE_DIRECTION: "others are nearer to one of them",
     Reason.NO_NAME: "they share no word of a name",
-    Reason.LOW_OVERLAP: "that is little",
     Reason.QUERIES_APART: "but no query of either finds the other",
 }
 
