@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEAST_OVERLAP: Final = 0.26
 """Smallest overlap of a pair, where both names have a word that the other skill has.
 
-This and the next two were chosen on 171 pairs of public skills that were judged by hand.
+This and the next two were chosen on some 170 pairs of public skills that were judged by hand.
 """
 
 ONE_NAME_OVERLAP: Final = 0.34
@@ -43,7 +43,7 @@ NEAREST: Final = 3
 # those that name a subject, such as "code" or "data".
 _FORM_TEXT: Final = (
     "ability advanced agent ai allow apply approach appropriate ask assist assistance automate automatically based "
-    "best build claude complete comprehensive cover create creation develop developing development driven effective "
+    "best build claude complete comprehensive cover create creation develop developing development effective "
     "enable ensure example existing expert expertise generate generation guidance guide guideline handle help "
     "helper implement implementation include including invoke manage management master mention mentions modern "
     "multiple need pattern practice pro production professional provide ready request require requirement robust "
@@ -209,8 +209,8 @@ class CatalogWords:
         shares = [score / front.length**2 for front in fronts]
         names = sum(not shared.isdisjoint(front.name) for front in fronts)
         words = tuple(self._spelled[stem] for stem in sorted(shared, key=lambda stem: (self._with[stem], stem)))
-        order = (one, other) if shares[0] >= shares[1] else (other, one)
-        return Rivals(*(self.skills[number] for number in order), max(shares), min(shares), words, nearest, names)
+        first, second = (one, other) if shares[0] >= shares[1] else (other, one)
+        return Rivals(self.skills[first], self.skills[second], max(shares), min(shares), words, nearest, names)
 
 
 def _stemmer() -> Callable[[Iterable[str]], dict[str, str]]:

@@ -109,6 +109,31 @@ def test_a_weak_match_is_weak_evidence(make_skill: MakeSkill) -> None:
     assert "(a weak match)" in run("lint", catalog).stdout
 
 
+def test_a_query_that_finds_a_skill_by_words_of_form_is_weak_evidence(make_skill: MakeSkill) -> None:
+    """Two queries collide, but nothing of their subject is in the skill that takes them."""
+    asked = [query(f"create a complete guide for my {pet}", should=True) for pet in ("parrot", "tortoise")]
+    make_skill("pets", description="Animals.", body="a", files={"evals/eval_queries.json": as_bytes(asked)})
+    make_skill("sheds", description="A complete guide to create sheds.", body="b")
+    catalog = make_skill("cooking", description="Roast a chicken.", body="c").parent
+    (pair,) = lint(catalog, "--strict")["competing"]
+    assert (pair["evidence"], pair["reasons"], len(pair["queries"])) == ("weak", ["few_queries"], 2)
+
+
+def test_queries_that_keep_skills_apart_make_the_evidence_weak(catalog: Path, make_skill: MakeSkill) -> None:
+    """Descriptions compete, but no query of the skill finds the other one; fewer queries tell nothing."""
+    for number in range(6):
+        make_skill(f"lamp-{number}", description=f"Lanterns and glow of the shade {number}.", body=f"Lamp {number}.")
+    texts = [f"lanterns glow in shade {number}, a lamp" for number in range(8)]
+    for count, reasons in ((7, ["descriptions"]), (8, ["queries_apart"])):
+        asked = [query(text, should=True) for text in texts[:count]]
+        make_skill("pdf-tools", description=PDF, files={"evals/eval_queries.json": as_bytes(asked)}, body="Extract.")
+        pairs = [
+            each for each in lint(catalog)["competing"] if {each["skill"], each["rival"]} == {"pdf-tools", "pdf-reader"}
+        ]
+        assert [each["reasons"] for each in pairs] == [reasons]
+    assert "but no query of either finds the other" in run("lint", catalog).stdout
+
+
 def test_triggers_count_as_the_description() -> None:
     others = [skill_of(f"other-{number}", f"Sort pile {number} of {number} letters.", "x") for number in range(9)]
     one = skill_of("alpha", "Alpha.", "a", triggers=("deploy the gateway", "restart gateway nodes"))
