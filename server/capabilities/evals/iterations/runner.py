@@ -275,7 +275,7 @@ class EvalRunner:
         return not note, note
 
     def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome) -> EvalOutcome:
-        place, folder = work.key.path(self.iteration.runs), self.iteration.folder(work.key)
+        place, folder = self.iteration.place(work.key), self.iteration.folder(work.key)
         try:
             outcome = replace(outcome, outputs_digest=publish_outputs(task.folder, folder, run.answer))
         except EvalError as error:

@@ -58,7 +58,7 @@ def benchmark(*runs: EvalRun) -> dict[str, Any]:
 
 
 def compared(runs: Sequence[EvalRun]) -> dict[str, Any]:
-    return compare_arms([run.score(1) for run in runs], WITH, WITHOUT)
+    return compare_arms([run.score() for run in runs], WITH, WITHOUT)
 
 
 def test_the_delta_is_the_skill_minus_the_baseline_in_numbers() -> None:
@@ -147,8 +147,8 @@ def test_a_run_of_three_times_the_others_is_an_outlier_with_its_transcript() -> 
         ("eval-z", "time", 6.0),
         ("eval-one", "tokens", 1000),
     ]
-    assert found[0]["transcript"] == "eval-z/with_skill/transcript.jsonl"
-    assert any("read eval-z/with_skill/transcript.jsonl" in note for note in made["notes"])
+    assert found[0]["transcript"] == "eval-z/with_skill/run-1/transcript.jsonl"
+    assert any("read eval-z/with_skill/run-1/transcript.jsonl" in note for note in made["notes"])
 
 
 def test_milliseconds_and_two_runs_have_no_outliers() -> None:
@@ -254,7 +254,7 @@ def test_an_outcome_is_read_back_and_a_damaged_one_is_none() -> None:
 
 def test_one_run_has_its_files_in_the_arm_and_several_have_folders() -> None:
     key = RunKey("eval-x", WITH, 2)
-    assert (key.path(1), key.path(3)) == ("eval-x/with_skill", "eval-x/with_skill/run-2")
+    assert (str(key), key.flat) == ("eval-x/with_skill/run-2", "eval-x/with_skill")
 
 
 SEED = {
