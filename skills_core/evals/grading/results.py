@@ -212,7 +212,7 @@ def grading_basis(case: EvalCase, judge: str) -> dict[str, str | None]:
     `judge` is the model or agent that decided assertions without a check, null if all have one.
     """
     judged = any(each.check is None for each in case.assertions)
-    listed = [[each.text, each.check] for each in case.assertions]
+    listed = [[each.text, each.check, *([each.absent] if each.absent else [])] for each in case.assertions]
     text = json.dumps([*listed, case.expected_output if judged else ""])
     digest = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
     return {"assertions": digest, "judge": (judge if judged else "") or None}
