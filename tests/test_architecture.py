@@ -75,7 +75,7 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"lint", "page", "run_eval"},
+    {"importing", "lint", "page", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},
@@ -86,7 +86,7 @@ EVALS_FLOORS = (
 """The rooms of `server.capabilities.evals`."""
 
 CORE_EVALS_FLOORS = (
-    {"proposals"},
+    {"importing", "proposals"},
     {"grading", "triggers"},
     {"agents"},
     {"feedback", "statistics"},

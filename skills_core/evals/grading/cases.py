@@ -23,7 +23,9 @@ EVALS_FILE: Final = "evals/evals.json"
 
 _MAX_TEXT: Final = 100_000
 _MAX_CASES: Final = 1000
-_MAX_LISTED: Final = 100
+MAX_LISTED: Final = 100
+"""Most entries of a list in a case."""
+
 _MAX_SLUG: Final = 60
 _MAX_SHOWN_FAULTS: Final = 10
 
@@ -251,9 +253,9 @@ def _id(value: Mapping[str, Any], name: str, place: str, number: int, faults: li
         return number + 1
     if isinstance(found, int) and not isinstance(found, bool):
         return found
-    if isinstance(found, str) and found.strip() and len(found) <= _MAX_LISTED and _is_unicode(found):
+    if isinstance(found, str) and found.strip() and len(found) <= MAX_LISTED and _is_unicode(found):
         return found
-    wanted = f"a whole number or a text of 1 to {_MAX_LISTED} characters"
+    wanted = f"a whole number or a text of 1 to {MAX_LISTED} characters"
     faults.append(f"{place}.{name}: expected {wanted} that no other eval has, found {_shown(found)}")
     return ""
 
@@ -386,8 +388,8 @@ def _listed(value: Mapping[str, Any], name: str, place: str, faults: list[str]) 
         yield f"{place}.{name}", found
     elif not isinstance(found, list):
         faults.append(f"{place}.{name}: expected a list, found {_kind(found)}")
-    elif len(found) > _MAX_LISTED:
-        faults.append(f"{place}.{name}: expected at most {_MAX_LISTED} entries, found {len(found)}")
+    elif len(found) > MAX_LISTED:
+        faults.append(f"{place}.{name}: expected at most {MAX_LISTED} entries, found {len(found)}")
     else:
         yield from ((f"{place}.{name}[{number}]", each) for number, each in enumerate(found))
 
