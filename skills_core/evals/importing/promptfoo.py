@@ -38,6 +38,11 @@ _JUDGED: Final = {
 _SKILL_USED: Final = "skill-used"
 _CODE: Final = frozenset({"javascript", "python", "ruby", "webhook"})
 
+_DEFAULT_PROMPT: Final = "{{prompt}}"
+
+_ASKED: Final = ("prompt", "request", "message", "query", "question", "task", "input", "user_input")
+"""The variables in which tests usually have what the user says, for prompts that cannot be read."""
+
 _FILE: Final = "file://"
 _VARIABLE: Final = re.compile(r"\{\{-?\s*([A-Za-z_][\w.]*)\s*(?:\|\s*(?:safe|trim)\s*)?-?\}\}")
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
@@ -47,7 +52,7 @@ def read(sources: Sources, path: str, found: Found) -> None:
     """Add what a configuration has."""
     document = sources.document(path)
     base = path.rpartition("/")[0]
-    prompts = list(_prompts(document.get("prompts"), sources, base, found)) or ["{{prompt}}"]
+    prompts = list(_prompts(document.get("prompts"), sources, base, found)) or [_DEFAULT_PROMPT]
     shared = mapping(document.get("defaultTest"))
     templates = mapping(document.get("assertionTemplates"))
     for name in ("scenarios", "redteam", "derivedMetrics"):
@@ -141,7 +146,7 @@ class _Test:
                 self._found.lose(f"`{name}` of tests", place)
         name = text(test.get("description"))
         for number, chosen in enumerate(itertools.islice(_combinations(prompt, values), MAX_CASES)):
-            rendered = self._rendered(prompt, chosen, place)
+            rendered = self._prompt(prompt, chosen, place)
             if rendered is None:
                 continue
             case = ForeignCase(f"{place} ({number + 1})" if number else place, rendered, name)
@@ -151,6 +156,16 @@ class _Test:
 
     def _says_when(self, asserted: Sequence[Mapping[str, Any]]) -> bool:
         return any(text(each.get("type")).removeprefix("not-") == _SKILL_USED for each in asserted)
+
+    def _prompt(self, prompt: str, values: Mapping[str, Any], place: str) -> str | None:
+        """Return the prompt of a test, or what the user says in it if the whole cannot be read."""
+        asked = next((name for name in _ASKED if isinstance(values.get(name), str)), None)
+        is_plain = not _TEMPLATE.search(_VARIABLE.sub("", prompt))
+        names = {name.partition(".")[0] for name in _VARIABLE.findall(prompt)}
+        if asked is None or (is_plain and names <= values.keys()):
+            return self._rendered(prompt, values, place)
+        self._found.lose(f"prompts that are more than a text with variables; the variable {asked} is taken", place)
+        return self._rendered(f"{{{{{asked}}}}}", values, place)
 
     def _rendered(self, template: str, values: Mapping[str, Any], place: str) -> str | None:
         """Return a template with its variables; None if it has more than these."""
