@@ -37,6 +37,7 @@ _MEANT: Final = {
     "help": ("--help",),
     "health": ("doctor",),
     "http": ("serve --transport http",),
+    "import": ("eval import", "plugin install"),
     "info": ("show",),
     "inspect": ("show", "catalog"),
     "install": ("plugin install", "connect"),

@@ -264,7 +264,15 @@ def import_evals(
         ),
     ],
     *,
-    to: Annotated[Path, typer.Option("--to", metavar="SKILL_DIR", help="The folder of the skill that gets the evals.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to",
+            metavar="SKILL_DIR",
+            help="The folder of the skill that gets the evals.",
+            show_default="the current folder",
+        ),
+    ] = Path(),
     force: Annotated[bool, typer.Option("--force", help="Replace evals that the skill has.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
     as_json: AsJson = False,
