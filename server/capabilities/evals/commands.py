@@ -277,9 +277,9 @@ def import_evals(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a set of promptfoo, waza, dotnet/skills, skilljack or tessl as evals of a skill.
+    """Bring a set of evals of another tool into a skill.
 
-    Test cases go to evals/evals.json and trigger queries to evals/eval_queries.json. What cannot be carried over is
+    Sets of promptfoo, waza, dotnet/skills, skilljack and tessl are read. Test cases go to evals/evals.json and trigger queries to evals/eval_queries.json. What cannot be carried over is
     listed; code of the other tool is never run. The exit code is 2 if nothing can be carried over.
     """
     from server.capabilities.evals.importing import import_into
