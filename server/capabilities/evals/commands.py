@@ -279,8 +279,9 @@ def import_evals(
 ) -> None:
     """Bring a set of evals of another tool into a skill.
 
-    Sets of promptfoo, waza, dotnet/skills, skilljack and tessl are read. Test cases go to evals/evals.json and trigger queries to evals/eval_queries.json. What cannot be carried over is
-    listed; code of the other tool is never run. The exit code is 2 if nothing can be carried over.
+    Sets of promptfoo, waza, dotnet/skills, skilljack and tessl are read. Test cases go to evals/evals.json and trigger
+    queries to evals/eval_queries.json. What cannot be carried over is listed; code of the other tool is never run. The
+    exit code is 2 if nothing can be carried over.
     """
     from server.capabilities.evals.importing import import_into
 
