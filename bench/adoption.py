@@ -54,7 +54,7 @@ class Simulation:
     def __init__(self, each: int, runs: int, gain: float, seed: int) -> None:
         """Prepare the queries."""
         self.runs, self.gain = runs, gain
-        self.chance = random.Random(seed)
+        self.chance = random.Random(seed)  # noqa: S311 - a reproducible sample
         self.queries = [Query(f"query {number}", number < each, str(number)) for number in range(2 * each)]
 
     def new(self) -> Ending:

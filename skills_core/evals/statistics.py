@@ -145,33 +145,3 @@ def paired_bootstrap(differences: Sequence[float], seed: int = 0) -> Interval | 
     means = sorted(statistics.fmean(chance.choices(differences, k=len(differences))) for _ in range(_RESAMPLES))
     cut = int(_RESAMPLES * SIGNIFICANCE / 2)
     return Interval(means[cut], means[-cut - 1])
-
-
-def sign_flip_test(differences: Sequence[float]) -> float:
-    """Return the two-sided probability of a mean at least as far from 0, if each difference could have either sign."""
-    steps = [round(abs(each) * 10**9) for each in differences]
-    least = abs(sum(round(each * 10**9) for each in differences)) - len(steps)
-    if least <= 0:
-        return 1.0
-    sums = {0: 1.0}
-    for step in steps:
-        reached: dict[int, float] = {}
-        for total, weight in sums.items():
-            for other in (total + step, total - step):
-                reached[other] = reached.get(other, 0.0) + weight / 2
-        sums = reached
-    return sum(weight for total, weight in sums.items() if abs(total) >= least)
-
-
-def mean_interval(differences: Sequence[float]) -> Interval | None:
-    """Return the interval of the mean of differences from -1 to 1, one for each case; None for fewer than two."""
-    if len(differences) < 2:
-        return None
-    mean = math.fsum(differences) / len(differences)
-    half = 2.1 * math.sqrt((statistics.pvariance(differences) + 0.25 / len(differences)) / len(differences))
-    return Interval(max(-1.0, mean - half), min(1.0, mean + half))
-
-
-def further_cases(differences: Sequence[float], gain: float) -> int | None:
-    """Return about how many more cases would decide a true mean of this size, with a chance of 80 %."""
-    return max(1, 30 - len(differences)) if gain else None

@@ -15,6 +15,7 @@ from server.capabilities.evals.report.model import RoundScore, RunCosts, ShownVe
 from server.capabilities.evals.report.scores import read_verdict
 from skills_core.diagnostics import agreeing, counted, printable
 from skills_core.evals.agents.kind import record, records
+from skills_core.evals.statistics import wilson
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import FAULTS, QueryResult, Rate, SetResult
 
@@ -218,14 +219,33 @@ def read_decision(decision: Mapping[str, Any]) -> ShownVerdict | None:
     reason = text(decision.get("reason"))
     if not reason:
         return None
-    compared = record(record(decision.get("test")).get("comparison"))
+    test = record(decision.get("test"))
+    compared = record(test.get("comparison"))
     found = text(compared.get("verdict")) or "no verdict"
     known = {"better": Tone.GOOD, "worse": Tone.BAD}.get(found, Tone.NONE)
     done = "Adopted" if decision.get("adopted") is True else "Not adopted"
     if decision.get("proposed") is True and found != "worse":
         done = "Only proposed"
-    words = [reason, *_claim(decision), *_measured_gain(compared), *_by_kind(compared), *_errors_by_arm(compared)]
+    passes = _passes(test) if "gain" not in compared else ()
+    words = [
+        reason,
+        *_claim(decision),
+        *passes,
+        *_measured_gain(compared),
+        *_by_kind(compared),
+        *_errors_by_arm(compared),
+    ]
     return ShownVerdict(known, f"{done}, {found}", "; ".join(words) + ".")
+
+
+def _passes(test: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many sealed queries passed, as earlier versions decided by them."""
+    for name in ("new", "old"):
+        passed, total = (count(record(test.get(name)).get(field)) for field in ("passed", "total"))
+        if passed is not None and total and passed <= total:
+            low, high = wilson(passed, total)
+            queries = f"{passed} of {counted(total, 'query', 'queries')}"
+            yield f"sealed test, {name} description: {queries} (95 % interval {low:.2f} to {high:.2f})"
 
 
 def _claim(decision: Mapping[str, Any]) -> Iterator[str]:
