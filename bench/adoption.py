@@ -6,7 +6,8 @@
 Each simulated optimization has a skill whose queries are loaded at known rates, and up to five descriptions of one true
 worth. Splits, rounds, choice, decision and claim are those of the command; only the agent and the model are simulated.
 Rates have two humps, as real ones have: most queries nearly always load the skill or nearly never. A new description
-draws the rate of each query anew, so that a useless one helps some queries and harms others: the worst case.
+draws the rate of each query anew, so that a useless one helps some queries and harms others. One that is "uneven" is
+useless too: it makes four of five queries perfect that were right in 80 % of the runs, and ruins the fifth.
 
 "Before" is the rule until November 2026: a quarter of each kind was sealed, and more passing queries won.
 """
@@ -26,6 +27,8 @@ from skills_core.evals.triggers.results import Outcome, Round, SetResult, best_r
 SIZES: Final = (10, 15, 20, 30)
 RUNS: Final = (1, 3, 5)
 GAINS: Final = (0.0, 0.2, 0.4, -0.2)
+UNEVEN: Final = "uneven"
+"""A description that is useless in another way: it helps most queries a little, and ruins a few."""
 ROUNDS: Final = 5
 RIGHT: Final = 0.5
 """How often the old description is right, on average."""
@@ -33,6 +36,7 @@ RIGHT: Final = 0.5
 _HIGH: Final = (38, 2)
 _LOW: Final = (2, 38)
 _MEAN_HIGH, _MEAN_LOW = 0.95, 0.05
+_MOSTLY: Final = 0.8
 _THRESHOLD: Final = 0.5
 _OLD_SHARE: Final = 0.25
 
@@ -51,9 +55,9 @@ class Ending(NamedTuple):
 class Simulation:
     """Optimizations with descriptions of a known gain; `runs` for each query, `each` queries of each kind."""
 
-    def __init__(self, each: int, runs: int, gain: float, seed: int) -> None:
+    def __init__(self, each: int, runs: int, worth: float | str, seed: int) -> None:
         """Prepare the queries."""
-        self.runs, self.gain = runs, gain
+        self.runs, self.worth = runs, worth
         self.chance = random.Random(seed)  # noqa: S311 - a reproducible sample
         self.queries = [Query(f"query {number}", number < each, str(number)) for number in range(2 * each)]
 
@@ -82,20 +86,25 @@ class Simulation:
         rounds: list[Round] = []
         rates: list[Rates] = []
         for number in range(ROUNDS + 1):
-            rates.append(self._rates(RIGHT + self.gain if number else RIGHT))
+            rates.append(self._rates(is_new=number > 0))
             train, validation = (self._measure(parts[part], rates[-1]) for part in (Part.TRAIN, Part.VALIDATION))
             rounds.append(Round(number, f"description {number}", train, validation))
             if train.passed.count == train.passed.total:
                 break
         return rounds[0], best_round(rounds), rates
 
-    def _rates(self, right: float) -> Rates:
+    def _rates(self, *, is_new: bool) -> Rates:
         """Return the rate at which each query has the wanted outcome."""
+        draw = self._uneven if isinstance(self.worth, str) else self._two_humps
+        return {query.id: draw(is_new=is_new) for query in self.queries}
+
+    def _two_humps(self, *, is_new: bool) -> float:
+        right = RIGHT + float(self.worth) * is_new
         share = (right - _MEAN_LOW) / (_MEAN_HIGH - _MEAN_LOW)
-        return {
-            query.id: self.chance.betavariate(*(_HIGH if self.chance.random() < share else _LOW))
-            for query in self.queries
-        }
+        return self.chance.betavariate(*(_HIGH if self.chance.random() < share else _LOW))
+
+    def _uneven(self, *, is_new: bool) -> float:
+        return float(self.chance.random() < _MOSTLY) if is_new else _MOSTLY
 
     def _measure(self, queries: Sequence[Query], rates: Rates, *, all_runs: bool = False) -> SetResult:
         return SetResult(tuple(query_result(each, self._outcomes(each, rates, all_runs=all_runs)) for each in queries))
@@ -119,15 +128,16 @@ class Simulation:
         return found
 
 
-def _row(each: int, runs: int, gain: float, times: int) -> str:
-    simulation = Simulation(each, runs, gain, seed=each * 1000 + runs)
+def _row(each: int, runs: int, worth: float | str, times: int) -> str:
+    simulation = Simulation(each, runs, worth, seed=each * 1000 + runs)
+    gain = 0.0 if isinstance(worth, str) else worth
     before = [ending for ending in (simulation.before() for _ in range(times)) if ending.adopted]
     now = [ending for ending in (simulation.new() for _ in range(times)) if ending.adopted]
     covers = statistics.fmean(low <= gain <= high for _, _, (low, high) in now) if now else None
     cells = [
         f"{each} + {each}",
         str(runs),
-        f"{gain:+.1f}",
+        worth if isinstance(worth, str) else f"{gain:+.1f}",
         f"{len(before) / times:.1%}",
         _claim(before),
         f"{len(now) / times:.1%}",
@@ -150,8 +160,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|")
     for each in SIZES:
         for runs in RUNS:
-            for gain in GAINS:
-                print(_row(each, runs, gain, arguments.times), flush=True)
+            for worth in (*GAINS, UNEVEN):
+                print(_row(each, runs, worth, arguments.times), flush=True)
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ def test_a_decision_has_the_gain_both_kinds_of_queries_and_the_errors_of_each_de
     assert (decision.tone, decision.title) == (Tone.GOOD, "Adopted, better")
     assert decision.reason == (
         "the new description is adopted; gain +0.30 (95 % interval 0.05 to 0.60), corrected for the adoption; sealed "
-        "test: measured +0.50 (95 % interval 0.10 to 0.90); 2 queries that should load the skill: loaded in 100% of the "
-        "runs, with the old description in 0%; 2 queries that should not: loaded in 100% of the runs, with the old "
+        "test: measured +0.50 (95 % interval 0.10 to 0.90); 2 queries that should load the skill: loaded in 100% of "
+        "the runs, with the old description in 0%; 2 queries that should not: loaded in 100% of the runs, with the old "
         "description in 100%; 1 of 12 runs with the new description failed."
     )
     found = read_workspace(tmp_path)
