@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 EACH: Final = 20
-"""Queries that should trigger the skill, and as many near-misses: ten of each are sealed in an optimization."""
+"""Queries that should trigger the skill, and as many near-misses: an optimization seals three fifths."""
 
 _MAX_QUERY_BODY: Final = 4000
 # Characters of the instructions that the model sees; what the skill is about stands at the beginning.

@@ -90,7 +90,7 @@ _EXAMPLE: Final = '[{"query": "What a user would say", "should_trigger": true}, 
 SEALED_EACH: Final = 10
 """Fewest sealed queries of each kind that decide between two descriptions."""
 
-SEALED_SHARE: Final = 0.5
+SEALED_SHARE: Final = 0.6
 """The share of each kind of query that is sealed for the test at the end, if that is more."""
 
 _OPEN_EACH: Final = 5

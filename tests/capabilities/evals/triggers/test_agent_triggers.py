@@ -539,12 +539,12 @@ def test_a_sealed_test_is_opened_once_also_over_several_optimizations(lab: Lab, 
     endpoint.script = [tagged(BETTER)]
     assert optimize(lab, endpoint, "--rounds", 1).returncode == 0
     sealed = lab.results(1)["decision"]["test"]["old"]["results"]
-    assert len(sealed) == 11 + 10
+    assert len(sealed) == 13 + 10
     # Those that are left are too few, so nothing is sealed.
     done = optimize(lab, endpoint, "--rounds", 1)
     assert done.returncode == 0
     assert lab.results(2)["decision"]["test"] == {"opened": False, "comparison": None}
-    assert lab.results(2)["missing_for_verdict"] == {"should_trigger": 0, "should_not_trigger": 4}
+    assert lab.results(2)["missing_for_verdict"] == {"should_trigger": 1, "should_not_trigger": 4}
 
 
 def test_an_outage_opens_no_sealed_test_and_the_same_command_continues(lab: Lab, endpoint: ModelEndpoint) -> None:

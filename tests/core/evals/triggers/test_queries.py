@@ -221,9 +221,9 @@ def queries(positive: int, negative: int, **split: str) -> list[Query]:
 
 
 @pytest.mark.parametrize(
-    ("size", "sizes"), [(15, [3, 2, 10]), (20, [6, 4, 10]), (30, [9, 6, 15]), (14, [8, 6, 0]), (10, [6, 4, 0])]
+    ("size", "sizes"), [(15, [3, 2, 10]), (20, [5, 3, 12]), (30, [7, 5, 18]), (14, [8, 6, 0]), (10, [6, 4, 0])]
 )
-def test_half_of_each_kind_is_sealed_at_least_ten_and_none_if_ten_cannot_be(size: int, sizes: list[int]) -> None:
+def test_three_fifths_of_each_kind_are_sealed_at_least_ten_and_none_if_ten_cannot_be(size: int, sizes: list[int]) -> None:
     parts = split_queries(queries(size, size), 0)
     for kind in (True, False):
         assert [sum(each.should_trigger is kind for each in parts[part]) for part in Part] == sizes
@@ -329,7 +329,7 @@ def test_an_opened_query_is_never_sealed_again() -> None:
     first = split_queries(given, 0)
     opened = {each.text for each in first[Part.TEST]}
     second = split_queries(given, 0, opened)
-    assert len(second[Part.TEST]) == len(first[Part.TEST])
+    assert len(second[Part.TEST]) == 24  # all that are left
     assert not {each.text for each in second[Part.TEST]} & opened
     assert sorted(each.id for part in second.values() for each in part) == sorted(each.id for each in given)
     # Queries that only others have opened change nothing.
