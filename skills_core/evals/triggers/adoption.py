@@ -193,13 +193,13 @@ def _verdict(
     if missing:
         return NO_VERDICT, f"a verdict takes {SEALED_EACH} sealed queries of each kind, {missing}"
     if p_harm <= MAX_FALSE_ADOPTIONS:
-        return WORSE, f"it is worse (p = {p_harm:.3f})"
+        return WORSE, f"it is worse ({probability(p_harm)})"
     for kind, what in ((should, "loads the skill less often when it should"), (should_not, "makes more false alarms")):
         if kind.is_harmed:
-            return NO_VERDICT, f"it {what} (p = {kind.p_harm:.3f})"
+            return NO_VERDICT, f"it {what} ({probability(kind.p_harm)})"
     if p <= MAX_FALSE_ADOPTIONS:
         return BETTER, ""
-    return NO_VERDICT, f"that it is better may be chance (p = {p:.3f})" if p < 0.5 else "it is no better"  # noqa: PLR2004
+    return NO_VERDICT, f"that it is better may be chance ({probability(p)})"
 
 
 def claimed_gain(comparison: Comparison, differences: Sequence[float]) -> ClaimedGain:
@@ -228,6 +228,11 @@ def _tail(value: float) -> float:
     return math.erfc(value / math.sqrt(2)) / 2
 
 
+def probability(p: float) -> str:
+    """Return a probability in words."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"  # noqa: PLR2004 - the digits that are shown
+
+
 def decide(new: SetResult, old: SetResult) -> Adoption:
     """Decide by the sealed test: the new description is adopted if it is better, and worse on neither kind of queries.
 
@@ -237,10 +242,10 @@ def decide(new: SetResult, old: SetResult) -> Adoption:
     if comparison.verdict == BETTER:
         before = {each.query: each for each in old.judged}
         gain = claimed_gain(comparison, _weighed([(each, before[each.query]) for each in new.judged]))
-        reason = f"the new description is adopted: it is better on the sealed queries (p = {comparison.p:.3f})"
+        reason = f"the new description is adopted: it is better on the sealed queries ({probability(comparison.p)})"
         return Adoption(adopted=True, reason=reason, comparison=comparison, gain=gain)
     if comparison.verdict == WORSE:
-        reason = f"the old description stays: on the sealed queries the new one is no gain, {comparison.reason}"
+        reason = f"the old description stays: of the new one the sealed queries show that {comparison.reason}"
     else:
         reason = f"no verdict, so the new description is only proposed: {comparison.reason}"
     return Adoption(adopted=False, reason=reason, comparison=comparison, proposed=True)

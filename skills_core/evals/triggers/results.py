@@ -240,11 +240,11 @@ def best_round(rounds: Sequence[Round]) -> Round:
 
 def loaded_by_kind(recall: Rate, false_alarms: Rate, did: str = "loaded it") -> tuple[str, str]:
     """Return in words how many queries of each kind loaded the skill."""
-    count, total = false_alarms.count, false_alarms.total
+    count = false_alarms.count
     alarms = f": {counted(count, 'false alarm')}" if count else ""
     return (
-        f"of {recall.total} that should load the skill, {recall.count} {did}",
-        f"of {total} that should not, {count or 'none'} {did}{alarms}",
+        f"of {recall.total} that should load the skill, {recall.count or 'none'} {did}",
+        f"of {false_alarms.total} that should not, {count or 'none'} {did}{alarms}",
     )
 
 

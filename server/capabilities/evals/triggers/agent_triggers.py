@@ -115,11 +115,11 @@ def _decision(found: Mapping[str, Any]) -> Iterator[str]:
         if decision["gain"] is not None:
             low, high = decision["gain_interval"]
             yield (
-                f"gain: {decision['gain']:+.2f} (95 % [{low:.2f}, {high:.2f}]), smaller than measured, because chance "
-                "favours what is adopted"
+                f"gain: {decision['gain']:+.2f} (95 % [{low:.2f}, {high:.2f}]), the measured one corrected for "
+                "the chance that adopts"
             )
         if decision["proposed"]:
-            yield f"proposed: {one_line(decision['best_description'])}"
+            yield f"the new description: {one_line(decision['best_description'])}"
             yield "--apply --force writes it into SKILL.md all the same"
     holdout = found.get("holdout") or {}
     for name in ("description", "old", "new"):
@@ -147,8 +147,7 @@ def _comparison(where: str, comparison: Mapping[str, Any] | None) -> Iterator[st
         low, high = comparison["interval"] or (-1.0, 1.0)
         yield (
             f"{where}: measured gain {comparison['gain']:+.2f} (95 % [{low:.2f}, {high:.2f}]), better for "
-            f"{comparison['wins']}, worse for {comparison['losses']} (p = {comparison['p']:.3f}): "
-            f"{comparison['verdict']}{more}"
+            f"{comparison['wins']}, worse for {comparison['losses']}: {comparison['verdict']}{more}"
         )
     for name, words in (("should_trigger", "should load the skill"), ("should_not_trigger", "should not")):
         kind = comparison[name]

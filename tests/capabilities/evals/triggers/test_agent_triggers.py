@@ -449,7 +449,9 @@ def test_sealed_queries_make_all_their_runs(lab: Lab, endpoint: ModelEndpoint) -
 def test_false_alarms_are_called_so(lab: Lab) -> None:
     lab.ask(("the shore at noon", True), *((f"harbour {number}", False) for number in range(8)))
     printed = lab.run("--runs", 1).stdout
-    assert "of 1 that should load the skill, 0 loaded it; of 8 that should not, 8 loaded it: 8 false alarms" in printed
+    assert (
+        "of 1 that should load the skill, none loaded it; of 8 that should not, 8 loaded it: 8 false alarms" in printed
+    )
     assert "as they should" not in printed
     page = (lab.workspace / "report.html").read_text(encoding="utf-8")
     assert "✗ false alarm" in page

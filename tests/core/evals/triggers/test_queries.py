@@ -223,7 +223,9 @@ def queries(positive: int, negative: int, **split: str) -> list[Query]:
 @pytest.mark.parametrize(
     ("size", "sizes"), [(15, [3, 2, 10]), (20, [5, 3, 12]), (30, [7, 5, 18]), (14, [8, 6, 0]), (10, [6, 4, 0])]
 )
-def test_three_fifths_of_each_kind_are_sealed_at_least_ten_and_none_if_ten_cannot_be(size: int, sizes: list[int]) -> None:
+def test_three_fifths_of_each_kind_are_sealed_at_least_ten_and_none_if_ten_cannot_be(
+    size: int, sizes: list[int]
+) -> None:
     parts = split_queries(queries(size, size), 0)
     for kind in (True, False):
         assert [sum(each.should_trigger is kind for each in parts[part]) for part in Part] == sizes
