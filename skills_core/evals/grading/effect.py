@@ -65,9 +65,11 @@ def effect_of(runs: Sequence[RunScore], subject: str, baseline: str | None) -> J
 
     Means are shares from 0 to 1, `more_cases` about how many further cases would decide a difference of `gain`.
     """
-    left_out, as_zero = (_paired(runs, subject, baseline, score) for score in (_graded, _zero_if_failed))
     arms = tuple(filter(None, (subject, baseline)))
     failures = {arm: _failures(runs, arm) for arm in arms}
+    left_out = as_zero = _paired(runs, subject, baseline, _graded)
+    if any(each.failed or each.repeated for each in failures.values()):
+        as_zero = _paired(runs, subject, baseline, _zero_if_failed)
     effect, differences = left_out.effect, left_out.differences
     # Only more runs that do not fail can decide what depends on those that did.
     disputed = _VERDICTS[effect.direction] is not _VERDICTS[as_zero.effect.direction]
