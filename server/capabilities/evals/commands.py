@@ -308,7 +308,8 @@ MaxFalse = Annotated[
 WriteQueries = Annotated[
     bool,
     typer.Option(
-        "--write-queries", help="Draft twenty queries with the model into a new file of the skill, to be corrected."
+        "--write-queries",
+        help="Draft twenty queries of each kind with the model into a new file of the skill, to be corrected.",
     ),
 ]
 
