@@ -21,7 +21,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from skills_core.evals.triggers.adoption import decide
-from skills_core.evals.triggers.queries import Part, Query, split_queries
+from skills_core.evals.triggers.parts import Part, split_queries
+from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import Outcome, Round, SetResult, best_round, is_settled, query_result
 
 SIZES: Final = (10, 15, 20, 30)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.statistics import Interval, further_cases, mean_interval, sign_flip_test
-from skills_core.evals.triggers.queries import SEALED_EACH, MissingQueries
+from skills_core.evals.triggers.parts import SEALED_EACH, MissingQueries
 from skills_core.evals.triggers.results import set_object
 
 if TYPE_CHECKING:

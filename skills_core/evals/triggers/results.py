@@ -18,7 +18,8 @@ from skills_core.evals.statistics import Interval, too_many_failed, wilson
 
 if TYPE_CHECKING:
     from skills_core.evals.agents.kind import AgentRun, Transcript
-    from skills_core.evals.triggers.queries import Part, Query
+    from skills_core.evals.triggers.parts import Part
+    from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 
 _MOST_RUNS: Final = 200

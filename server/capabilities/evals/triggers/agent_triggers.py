@@ -42,14 +42,8 @@ from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import AgentRights, Via
 from skills_core.evals.triggers.adoption import missing_object
-from skills_core.evals.triggers.queries import (
-    SEALED_EACH,
-    MissingQueries,
-    chosen_queries,
-    missing_queries,
-    queries_in,
-    split_queries,
-)
+from skills_core.evals.triggers.parts import SEALED_EACH, MissingQueries, missing_queries, split_queries
+from skills_core.evals.triggers.queries import chosen_queries, queries_in
 from skills_core.evals.triggers.results import Rate, loaded_by_kind
 from skills_core.runs.models import CLIENT, check_model, parse_model
 
@@ -57,7 +51,8 @@ if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.tested_skills import SkillCopy
     from server.capabilities.evals.triggers import TriggerFlags
-    from skills_core.evals.triggers.queries import Part, Query
+    from skills_core.evals.triggers.parts import Part
+    from skills_core.evals.triggers.queries import Query
 
 
 _WORDS = {True: "pass", False: "FAIL", None: "none"}

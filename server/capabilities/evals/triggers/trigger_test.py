@@ -43,7 +43,7 @@ from skills_core.evals.triggers.drafting import (
     read_description,
     render_revision,
 )
-from skills_core.evals.triggers.queries import MissingQueries, Part
+from skills_core.evals.triggers.parts import MissingQueries, Part
 from skills_core.evals.triggers.results import (
     Round,
     SetResult,

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from skills_core.evals.triggers.drafting import EACH
-from skills_core.evals.triggers.queries import missing_queries, queries_in
+from skills_core.evals.triggers.parts import missing_queries
+from skills_core.evals.triggers.queries import queries_in
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint, Raw
 from tests.server.cli.test_cli import run

@@ -19,7 +19,8 @@ from skills_core.evals.triggers.adoption import (
     decide,
     propose,
 )
-from skills_core.evals.triggers.queries import SEALED_EACH, MissingQueries, Query
+from skills_core.evals.triggers.parts import SEALED_EACH, MissingQueries
+from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import Outcome, Round, SetResult, query_result
 
 RUNS = 2

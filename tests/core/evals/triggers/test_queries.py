@@ -15,20 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Catalog, Skill, SkillSearch, load_skills
+from skills_core.evals.triggers.parts import MissingQueries, Part, SplitError, missing_queries, split_queries
 from skills_core.evals.triggers.queries import (
     MAX_FILE,
     MAX_QUERIES,
     MAX_TEXT,
     QUERY_FILES,
-    MissingQueries,
-    Part,
     Query,
     QueryFileError,
-    SplitError,
-    missing_queries,
     queries_of_skill,
     read_queries,
-    split_queries,
 )
 from skills_core.evals.triggers.ranks import rank_queries, summarize
 from skills_core.skills.withheld_files import files_for_models
