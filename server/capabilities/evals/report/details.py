@@ -9,18 +9,18 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from server.capabilities.evals.report.folder import MAX_ENTRY, MAX_FILES, MAX_TEXT, shortened
-from server.capabilities.evals.report.model import FileKind, Status
+from server.capabilities.evals.report.folder import shortened
+from server.capabilities.evals.report.model import FileKind, ShownTranscript, Status
 from server.capabilities.evals.report.scores import check_scores
 from server.html.environment import visible
 from server.html.words import amount, dollars, percent, size_text
 from skills_core.diagnostics import agreeing, counted
 
 if TYPE_CHECKING:
-    from server.capabilities.evals.report.model import Case, Iteration, Run, ShownFile, ShownTranscript, TriggerSet
+    from server.capabilities.evals.report.model import Case, Iteration, Run, ShownFile, TriggerSet
     from skills_core.evals.triggers.results import QueryResult
 
 MAX_PARTS: Final = 1_500_000
@@ -30,8 +30,11 @@ _MAX_IMAGES: Final = 8_000_000
 _FEW_RUNS: Final = 200
 # With more runs a page that is one file has no images, which do not compress.
 
-_LIKELY_RATIO: Final = 14
-# Texts hardly compress better, so a longer one is shortened before it is compressed.
+_LIKELY_RATIO: Final = 6.0
+# How well the first part is taken to compress; each further one is taken to compress as the one before.
+
+_MARGIN: Final = 1.3
+# A part that compresses so much better than the one before fits as well.
 
 
 class Bounds(NamedTuple):
@@ -45,11 +48,7 @@ class Bounds(NamedTuple):
     entry: int
 
 
-ALL: Final = Bounds(100_000, 100_000, MAX_FILES, MAX_TEXT, 60, MAX_ENTRY)
-"""All that was read of a workspace."""
-
 _STEPS: Final = (
-    ALL,
     Bounds(20_000, 4000, 60, 16_384, 40, 2000),
     Bounds(8000, 1000, 30, 6000, 16, 800),
     Bounds(4000, 400, 16, 2500, 8, 400),
@@ -68,6 +67,7 @@ class Parts:
     def __init__(self, parts: int, runs: int) -> None:
         self._waiting = parts
         self._left = MAX_PARTS
+        self._ratio = _LIKELY_RATIO
         self._images_left = _MAX_IMAGES if runs <= _FEW_RUNS else 0
         self.lines: list[str] = []
         """A line for each part: its name, and Base64 of compressed JSON, or an image as data."""
@@ -75,22 +75,23 @@ class Parts:
     def add_case(self, name: str, iteration: Iteration, case: Case, earlier: str | None) -> None:
         """Add what is shown of a case."""
         images = self._kept_images(name, case)
-        self._add(name, lambda bounds: case_details(iteration, case, earlier, bounds, images))
+        self._add(name, case_details(iteration, case, earlier, images))
         self.lines += [f"{image} {content}" for content, image in images.items()]
 
     def add_query(self, name: str, triggers: TriggerSet, query: QueryResult) -> None:
         """Add the transcripts of a query."""
-        self._add(name, lambda bounds: query_details(triggers, query, bounds))
+        self._add(name, query_details(triggers, query))
 
-    def _add(self, name: str, details: Callable[[Bounds], Mapping[str, Any]]) -> None:
+    def _add(self, name: str, details: dict[str, Any]) -> None:
         share = self._left // max(1, self._waiting)
         self._waiting -= 1
-        for bounds in _STEPS:
-            raw = json_text({**details(bounds), "cut": bounds is not ALL}).encode()
+        for bounds in (None, *_STEPS):
+            raw = json_bytes(details if bounds is None else _bounded(details, bounds))
             is_last = bounds is _STEPS[-1]
-            if len(raw) > share * _LIKELY_RATIO and not is_last:
+            if len(raw) > share * self._ratio * _MARGIN and not is_last:
                 continue
             packed = base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
+            self._ratio = len(raw) / len(packed)
             if len(packed) <= share or is_last:
                 # The least that there is of a part may be too long in a set of thousands.
                 self.lines += [f"{name} {packed}"] if len(packed) <= self._left else []
@@ -108,12 +109,13 @@ class Parts:
         return found
 
 
-def json_text(value: Mapping[str, Any]) -> str:
-    """Return a value as JSON in which what is hidden in texts is shown."""
-    return json.dumps(_seen(value), ensure_ascii=False, separators=(",", ":"))
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """Return a part as it is sent."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _seen(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a value in whose texts what is hidden is shown."""
     match value:
         case str():
             # Data of an image holds nothing hidden, and is long.
@@ -126,102 +128,134 @@ def _seen(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def case_details(
-    iteration: Iteration,
-    case: Case,
-    earlier: str | None = None,
-    bounds: Bounds = ALL,
-    images: Mapping[str, str] | None = None,
+    iteration: Iteration, case: Case, earlier: str | None = None, images: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return what is shown of a case; `images` names those that lie elsewhere by their content, None keeps all here."""
+    """Return all that was read of a case; `images` names those that lie elsewhere by their content, None keeps all here."""
     arms = [arm for arm in iteration.arms if case.of(arm)]
     texts = [each.text for each in check_scores(case, arms)]
     places = {text: place for place, text in enumerate(texts)}
-    return {
+    details = {
         "kind": "case",
-        "key": case.key,
-        "name": _cut(case.name, bounds.texts),
-        "prompt": _cut(case.prompt, bounds.texts),
-        "expected": _cut(case.expected, bounds.texts),
+        "name": case.name,
+        "prompt": case.prompt,
+        "expected": case.expected,
         "arms": [arm_name(arm) for arm in arms],
         "baseline": arms.index(iteration.baseline) if iteration.baseline in arms else None,
-        "assertions": [_cut(text, bounds.texts) for text in texts],
-        "runs": [
-            {"arm": place, **_run(run, places, bounds, images)} for place, arm in enumerate(arms) for run in case.of(arm)
-        ],
-        "comparison": _comparison(case, bounds),
-        "earlier": _cut(earlier or "", bounds.texts),
-        "replaced": _cut((case.replaced_feedback or "").strip(), bounds.texts),
-        "feedback": None if case.feedback is None else _cut(case.feedback, bounds.texts),
-        "version": case.feedback_version,
-        "outputs": case.outputs_digest,
+        "assertions": texts,
+        "runs": [{"arm": place, **_run(run, places, images)} for place, arm in enumerate(arms) for run in case.of(arm)],
+        "comparison": _comparison(case),
+        "earlier": earlier or "",
+        "replaced": (case.replaced_feedback or "").strip(),
+        "feedback": case.feedback,
     }
+    known = {"key": case.key, "version": case.feedback_version, "outputs": case.outputs_digest}
+    return {**_seen(details), **known}
 
 
-def _run(
-    run: Run, places: Mapping[str, int], bounds: Bounds, images: Mapping[str, str] | None
-) -> dict[str, Any]:
-    kept = run.outputs[: bounds.files]
-    left_out = len(run.outputs) - len(kept)
-    notes = [run.outputs_note, f"{counted(left_out, 'more file')} in {run.path}." if left_out else ""]
+def _run(run: Run, places: Mapping[str, int], images: Mapping[str, str] | None) -> dict[str, Any]:
     return {
         "number": run.number,
         "path": run.path,
         "state": run.status.value,
         "failed": run.failed,
-        "error": _cut(run.error, bounds.texts),
+        "error": run.error,
         "said": "" if run.failed or run.status is Status.PENDING else run_numbers(run),
-        "checks": [
-            [places[check.text], check.passed, _cut(check.evidence, bounds.evidence)] for check in run.checks
-        ],
-        "files": [_file(file, run, bounds, images) for file in kept],
-        "notes": [_cut(each, bounds.texts) for each in (*filter(None, notes), *run.notes)],
-        "transcript": _transcript(run.transcript, f"{run.path}/transcript.jsonl", bounds),
+        "checks": [[places[check.text], check.passed, check.evidence] for check in run.checks],
+        "files": [_file(file, run, images) for file in run.outputs],
+        "notes": [*filter(None, [run.outputs_note]), *run.notes],
+        "transcript": _transcript(run.transcript, f"{run.path}/transcript.jsonl"),
     }
 
 
-def _file(file: ShownFile, run: Run, bounds: Bounds, images: Mapping[str, str] | None) -> dict[str, Any]:
+def _file(file: ShownFile, run: Run, images: Mapping[str, str] | None) -> dict[str, Any]:
     content, note = file.content, file.note
     if file.kind is FileKind.IMAGE and images is not None and content:
         content = images.get(content, "")
-        note = note if content else f"The image is not in this file: see {run.path}."
-    elif file.kind is FileKind.TEXT and len(content) > bounds.file:
-        content, note = content[: bounds.file], f"Shortened to {bounds.file:,} characters: see {run.path}."
-    found = {"name": file.name, "kind": file.kind.value, "size": size_text(file.size), "content": content, "note": note}
-    # What is shown needs no digest, but a shortened text may be equal as far as it is shown.
-    return {**found, "digest": file.digest} if bounds.file else found
-
-
-def _transcript(transcript: ShownTranscript, path: str, bounds: Bounds) -> dict[str, Any] | None:
-    if not transcript:
-        return None
-    kept = shortened(transcript, bounds.entries, bounds.entry)
-    return {"head": kept.head, "tail": kept.tail, "left_out": kept.left_out, "note": kept.note, "path": path}
-
-
-def _comparison(case: Case, bounds: Bounds) -> dict[str, Any] | None:
-    if case.comparison is None:
-        return None
+        note = note if content else f"The image is not in this page: it lies in {run.path}."
     return {
-        "winner": _cut(case.comparison.winner, bounds.texts),
-        "reasoning": _cut(case.comparison.reasoning, bounds.texts),
-        "rubric": [[_cut(each, bounds.texts) for each in row] for row in case.comparison.rubric],
-        "details": [[_cut(each, bounds.texts) for each in row] for row in case.comparison.details],
+        "name": file.name,
+        "kind": file.kind.value,
+        "size": size_text(file.size),
+        "content": content,
+        "note": note,
+        "digest": file.digest,
     }
 
 
-def query_details(triggers: TriggerSet, query: QueryResult, bounds: Bounds = ALL) -> dict[str, Any]:
+def _transcript(transcript: ShownTranscript, path: str) -> dict[str, Any] | None:
+    if not transcript:
+        return None
+    found = {"head": transcript.head, "tail": transcript.tail, "left_out": transcript.left_out}
+    return {**found, "note": transcript.note, "path": path}
+
+
+def _comparison(case: Case) -> dict[str, Any] | None:
+    if case.comparison is None:
+        return None
+    return {
+        "winner": case.comparison.winner,
+        "reasoning": case.comparison.reasoning,
+        "rubric": case.comparison.rubric,
+        "details": case.comparison.details,
+    }
+
+
+def query_details(triggers: TriggerSet, query: QueryResult) -> dict[str, Any]:
     """Return the transcripts of the runs of a query."""
     runs = zip(query.outcomes, query.transcripts, strict=False)
     found = [(place, outcome, triggers.transcripts.get(path)) for place, (outcome, path) in enumerate(runs, 1)]
     folder = f"{triggers.label}/transcripts"
+    shown = [
+        {"title": f"Run {place}: {outcome}", "transcript": _transcript(transcript, folder)}
+        for place, outcome, transcript in found
+        if transcript
+    ]
+    return {"kind": "query", "runs": _seen(shown)}
+
+
+def _bounded(details: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    """Return the details with the beginnings of their texts, and a note that says so."""
+    found = {name: _cut(value, bounds.texts) if isinstance(value, str) else value for name, value in details.items()}
+    kept = {name: details[name] for name in ("key", "kind") if name in details}
+    found |= {**kept, "cut": True, "runs": [_bounded_run(run, bounds) for run in details["runs"]]}
+    if details.get("assertions"):
+        found["assertions"] = [_cut(text, bounds.texts) for text in details["assertions"]]
+    if details.get("comparison"):
+        words = details["comparison"]
+        found["comparison"] = {**words, "reasoning": _cut(words["reasoning"], bounds.texts), "rubric": []}
+    return found
+
+
+def _bounded_run(run: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
+    found = {**run, "transcript": _bounded_transcript(run["transcript"], bounds)}
+    if "files" not in run:
+        return found
+    left_out = len(run["files"]) - bounds.files
+    notes = [f"{counted(left_out, 'more file')} in {run['path']}."] if left_out > 0 else []
     return {
-        "kind": "query",
-        "runs": [
-            {"title": f"Run {place}: {outcome}", "transcript": _transcript(transcript, folder, bounds)}
-            for place, outcome, transcript in found
-            if transcript
-        ],
+        **found,
+        "error": _cut(run["error"], bounds.texts),
+        "checks": [[place, passed, _cut(evidence, bounds.evidence)] for place, passed, evidence in run["checks"]],
+        "files": [_bounded_file(file, run["path"], bounds) for file in run["files"][: bounds.files]],
+        "notes": [*notes, *(_cut(each, bounds.texts) for each in run["notes"][: bounds.files])],
     }
+
+
+def _bounded_file(file: Mapping[str, Any], path: str, bounds: Bounds) -> Mapping[str, Any]:
+    # An image is the name of a line of its own.
+    if file["kind"] == FileKind.IMAGE or len(file["content"]) <= bounds.file:
+        return file
+    note = f"The first {bounds.file:,} of {len(file['content']):,} characters; it lies in {path}."
+    return {**file, "content": file["content"][: bounds.file], "note": note}
+
+
+def _bounded_transcript(transcript: Mapping[str, Any] | None, bounds: Bounds) -> dict[str, Any] | None:
+    if transcript is None:
+        return None
+    names = ("head", "tail")
+    whole = ShownTranscript(*(tuple(map(tuple, transcript[name])) for name in names), transcript["left_out"])
+    kept = shortened(whole, bounds.entries, bounds.entry)
+    return {**transcript, "head": kept.head, "tail": kept.tail, "left_out": kept.left_out}
 
 
 def run_numbers(run: Run) -> str:
@@ -244,4 +278,6 @@ def arm_name(arm: str) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
+    if not limit:
+        return ""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters)"

@@ -57,6 +57,9 @@ REFRESH_SECONDS: Final = 5
 MOST_ROWS: Final = 40
 """Rows of a list beside the cases, such as patterns; the rest is a number, and lies in the cases."""
 
+_CHARTED: Final = 12
+# Cases in the chart of the first screen; all are in the list.
+
 _MOST_LINES: Final = 6
 # Lines of one pattern.
 
@@ -137,6 +140,7 @@ def _environment() -> Environment:
             "feedback_count": _feedback_count,
             "gate_badges": _GATE_BADGES,
             "refresh": REFRESH_SECONDS,
+            "charted": _CHARTED,
             "most_lines": _MOST_LINES,
             "most_rows": MOST_ROWS,
             "outcomes": OUTCOMES,
