@@ -52,12 +52,12 @@ _STEPS: Final = (
     Bounds(20_000, 4000, 60, 16_384, 40, 2000),
     Bounds(8000, 1000, 30, 6000, 16, 800),
     Bounds(4000, 400, 16, 2500, 8, 400),
-    Bounds(2000, 240, 10, 1400, 5, 240),
-    Bounds(1200, 160, 8, 900, 3, 160),
-    Bounds(800, 120, 6, 500, 2, 120),
-    Bounds(500, 80, 4, 250, 1, 80),
-    Bounds(300, 50, 3, 100, 0, 0),
-    Bounds(200, 0, 0, 0, 0, 0),
+    Bounds(3000, 240, 10, 1400, 5, 240),
+    Bounds(3000, 160, 8, 900, 3, 160),
+    Bounds(2000, 120, 6, 500, 2, 120),
+    Bounds(2000, 80, 4, 250, 1, 80),
+    Bounds(1000, 50, 3, 100, 0, 0),
+    Bounds(400, 0, 0, 0, 0, 0),
 )
 
 
@@ -234,10 +234,10 @@ def _bounded_run(run: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     notes = [f"{counted(left_out, 'more file')} in {run['path']}."] if left_out > 0 else []
     return {
         **found,
-        "error": _cut(run["error"], bounds.texts),
+        "error": _cut(run["error"], bounds.evidence + 100),
         "checks": [[place, passed, _cut(evidence, bounds.evidence)] for place, passed, evidence in run["checks"]],
         "files": [_bounded_file(file, run["path"], bounds) for file in run["files"][: bounds.files]],
-        "notes": [*notes, *(_cut(each, bounds.texts) for each in run["notes"][: bounds.files])],
+        "notes": [*notes, *(_cut(each, bounds.evidence + 100) for each in run["notes"][: bounds.files])],
     }
 
 

@@ -174,7 +174,7 @@ def _feedback_count(iteration: Iteration) -> int:
     return sum(bool((case.feedback or "").strip()) for case in iteration.cases)
 
 
-def feedback_before(workspace: Results) -> Mapping[str, str]:
+def _feedback_before(workspace: Results) -> Mapping[str, str]:
     """Return the feedback on the cases of the iteration before the newest."""
     return {case.key: case.feedback for each in workspace.iterations[-2:-1] for case in each.cases if case.feedback}
 
@@ -187,7 +187,7 @@ def _parts(workspace: Results, options: PageOptions, rows: Sequence[CaseRow]) ->
     runs = sum(len(case.runs) for case in newest.cases) if newest else 0
     parts = Parts((len(rows) if newest else 0) + len(queries), runs)
     if newest:
-        earlier = feedback_before(workspace)
+        earlier = _feedback_before(workspace)
         for row in rows:
             parts.add_case(row.id, newest, row.case, earlier.get(row.case.key))
     if triggers:

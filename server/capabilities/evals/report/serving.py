@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from server.capabilities.evals.report.details import case_details
+from server.capabilities.evals.report.details import json_bytes as part_bytes
 from server.capabilities.evals.report.folder import WorkspaceFolder
 from server.capabilities.evals.report.model import feedback_version
 from server.capabilities.evals.report.page import content_policy
-from server.capabilities.evals.report.workspace import read_workspace
+from server.capabilities.evals.report.workspace import read_case, read_workspace
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
 from server.capabilities.evals.workspace import work_runs
 from skills_core.disk.files import Location, Reader
@@ -37,7 +39,6 @@ from skills_core.evals.feedback import FEEDBACK_FILE, with_words
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -125,6 +126,7 @@ class ReportServer:
         self.app = Starlette(
             routes=[
                 Route("/{token}/", self._guarded(self._page), methods=["GET"]),
+                Route("/{token}/case", self._guarded(self._case), methods=["GET"]),
                 Route("/{token}/state", self._guarded(self._state), methods=["GET"]),
                 Route("/{token}/feedback", self._guarded(self._feedback, writes=True), methods=["POST"]),
             ]
@@ -184,7 +186,17 @@ class ReportServer:
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
     def _render(self) -> str:
-        return current_page(read_workspace(self._root), served=True, running=work_runs(self._root))
+        return current_page(read_workspace(self._root, details=False), served=True, running=work_runs(self._root))
+
+    async def _case(self, request: Request) -> Response:
+        key = request.query_params.get("key", "")
+        try:
+            details = await anyio.to_thread.run_sync(_details_of, self._root, key)
+        except SkillsError as error:
+            return _refusal(str(error), 404)
+        if details is None:
+            return _refusal(f"there is no case {key[:100]!r} in the newest iteration; load the page again", 404)
+        return Response(part_bytes(details), media_type="application/json")
 
     async def _state(self, _: Request) -> Response:
         return JSONResponse({"state": await anyio.to_thread.run_sync(_state_of, self._root)})
@@ -206,16 +218,20 @@ class ReportServer:
         return JSONResponse({"saved": sent.case, "version": feedback_version(sent.feedback)})
 
     def _save(self, sent: _Sent) -> None:
-        workspace = read_workspace(self._root)
-        newest = workspace.iterations[-1] if workspace.iterations else None
-        case = next((each for each in newest.cases if each.key == sent.case), None) if newest else None
-        if newest is None or case is None:
+        found = read_case(self._root, sent.case)
+        if found is None:
             raise FeedbackError(f"there is no case {sent.case[:100]!r} in the newest iteration; load the page again")
-        current = case.feedback
+        current = found.case.feedback
         # The same text twice is not a conflict: a click saves what leaving the field has saved.
         if feedback_version(current) not in {sent.version, feedback_version(sent.feedback)}:
             raise FeedbackChangedError(current or "")
-        save_feedback(self._root, newest.folder, sent.case, sent.feedback, sent.outputs or case.outputs_digest)
+        outputs = sent.outputs or found.case.outputs_digest
+        save_feedback(self._root, found.iteration.folder, sent.case, sent.feedback, outputs)
+
+
+def _details_of(root: Path, key: str) -> Mapping[str, Any] | None:
+    found = read_case(root, key)
+    return case_details(found.iteration, found.case, found.earlier) if found else None
 
 
 class _Sent(NamedTuple):

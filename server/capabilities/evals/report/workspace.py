@@ -309,7 +309,7 @@ class WorkspaceError(SkillsError):
 def read_workspace(root: Path, *, details: bool = True) -> Results:
     """Return the results in a workspace; files that cannot be used are named in its `problems`.
 
-    Without `details`, there are no outputs and no transcripts of cases, which `read_case` returns.
+    Without `details`, there are no outputs and no transcripts, which `read_case` returns of a case.
 
     Raises:
         WorkspaceError: there is no such folder, or it holds no results.
@@ -324,11 +324,28 @@ def read_workspace(root: Path, *, details: bool = True) -> Results:
         return _workspace(folder, root, details=details)
 
 
-def read_case(root: Path, iteration: str, key: str) -> Case | None:
-    """Return a case of an iteration with its outputs and transcripts; None if there is none of this key."""
+class ReadCase(NamedTuple):
+    """A case of the newest iteration with its outputs and transcripts; the iteration has this case alone.
+
+    `earlier` is the feedback on the case in the iteration before.
+    """
+
+    iteration: Iteration
+    case: Case
+    earlier: str | None
+
+
+def read_case(root: Path, key: str) -> ReadCase | None:
+    """Return a case of the newest iteration; None if there is none of this key. No other case is read."""
     with Reader() as reader:
-        found = read_iteration(WorkspaceFolder(root, reader), iteration, 1, Budget(), key)
-    return next(iter(found.cases), None)
+        folder = WorkspaceFolder(root, reader)
+        found = [read_iteration(folder, name, 1, None, key) for name in iteration_names(folder)[-2:-1]]
+        for name in iteration_names(folder)[-1:]:
+            iteration = read_iteration(folder, name, 1, Budget(), key)
+            for case in iteration.cases:
+                earlier = [each.feedback for before in found for each in before.cases]
+                return ReadCase(iteration, case, next(iter(earlier), None) or None)
+    return None
 
 
 def iteration_names(folder: WorkspaceFolder) -> list[str]:

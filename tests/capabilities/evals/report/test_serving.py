@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,9 @@ class Opened:
         url = more.pop("url", f"{self.url}feedback")
         return await self.client.post(url, content=content, headers={k: v for k, v in sent.items() if v})
 
+    async def case(self, key: str) -> Any:
+        return (await self.client.get(f"{self.url}case", params={"key": key})).json()
+
 
 @pytest.fixture
 async def opened(root: Path) -> AsyncIterator[Opened]:
@@ -58,8 +60,7 @@ async def test_the_text_of_a_case_is_saved_and_others_are_kept(root: Path, opene
     assert (await opened.save({"case": "eval-b", "feedback": ""})).status_code == 200
     assert feedback_of(root) == {"eval-a": "no labels 📈", "eval-b": ""}
     assert sorted(path.name for path in root.rglob("*feedback*")) == ["feedback.json"]
-    page = (await opened.client.get(opened.url)).text
-    assert ">\nno labels 📈</textarea>" in page
+    assert (await opened.case("eval-a"))["feedback"] == "no labels 📈"
 
 
 async def test_a_later_save_does_not_overwrite_the_text_of_another_tab(root: Path, opened: Opened) -> None:
@@ -78,10 +79,23 @@ async def test_a_later_save_does_not_overwrite_the_text_of_another_tab(root: Pat
 
 async def test_the_page_knows_the_version_of_each_text(root: Path, opened: Opened) -> None:
     write(root / "iteration-2/feedback.json", {"eval-a": "hidden\u202e and\r\nlines"})
-    page = (await opened.client.get(opened.url)).text
-    versions = re.findall('data-case="([^"]*)" data-version="([^"]*)"', page)
-    assert versions[1] == ("eval-b", "")
-    assert (await opened.save({"case": "eval-a", "feedback": "x", "version": versions[0][1]})).status_code == 200
+    case = await opened.case("eval-a")
+    assert case["feedback"] == "hidden[U+202E] and\nlines"
+    assert (await opened.case("eval-b"))["version"] == ""
+    assert (await opened.save({"case": "eval-a", "feedback": "x", "version": case["version"]})).status_code == 200
+
+
+async def test_a_case_is_read_when_it_is_opened_and_no_other_is(root: Path, opened: Opened) -> None:
+    case = await opened.case("eval-a")
+    assert [file["content"] for run in case["runs"] for file in run["files"]] == ["An answer to a.\n"]
+    write(root / "iteration-2/eval-a/with_skill/outputs/answer.txt", "x" * 60_000)
+    case = await opened.case("eval-a")
+    assert [file["content"] for run in case["runs"] for file in run["files"]] == ["x" * 60_000]
+    for key in ("eval-c", "../iteration-1/eval-a", "", "eval-a/with_skill"):
+        answer = await opened.client.get(f"{opened.url}case", params={"key": key})
+        assert (answer.status_code, list(answer.json())) == (404, ["error"])
+    answer = await opened.client.get(f"{opened.origin}/wrong/case", params={"key": "eval-a"})
+    assert answer.status_code == 403
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ const keptLines = (lines, isFirst, isLast, names) => {
   const above = isFirst ? 0 : CONTEXT, below = isLast ? 0 : CONTEXT;
   const whole = () => pair("kept", lines.join("\n"), lines.join("\n"), names);
   if (lines.length <= Math.max(FEW_LINES, above + below + 1)) return [whole()];
-  const some = (part) => part.length ? [pair("kept", part.join("\n"), part.join("\n"), names)] : [];
+  const near = (part) => part.length ? [pair("kept", part.join("\n"), part.join("\n"), names)] : [];
   const rest = lines.slice(above, lines.length - below);
   const more = make("button", { type: "button", class: "more" }, `Show ${plural(rest.length, "equal line")}`);
   more.addEventListener("click", () => {
@@ -66,7 +66,7 @@ const keptLines = (lines, isFirst, isLast, names) => {
     shown.tabIndex = -1;
     shown.focus();
   });
-  return [...some(lines.slice(0, above)), more, ...some(below ? lines.slice(-below) : [])];
+  return [...near(lines.slice(0, above)), more, ...near(below ? lines.slice(-below) : [])];
 };
 
 const differing = (before, after, names, label) => {
@@ -144,5 +144,5 @@ const outputsOf = (value, id) => {
   for (const each of [from, to, marks]) each.addEventListener("change", show);
   show();
   const controls = make("p", { class: "filter" }, from, " ", to, " ", make("label", { class: "check" }, marks, " Mark differences"));
-  return [make("h4", null, "Outputs"), runs.length > 1 ? controls : null, area].filter(Boolean);
+  return [make("h4", null, "Outputs"), runs.length > 1 ? controls : null, area];
 };

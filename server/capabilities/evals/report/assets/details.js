@@ -71,8 +71,7 @@ const transcriptOf = (title, label, found) => folded(foreign("span", title), () 
   const left = found.left_out ? [make("li", { class: "left-out" },
     `${plural(found.left_out, "line")} ${found.left_out === 1 ? "is" : "are"} left out here; read `, foreign("code", found.path), ".")] : [];
   const list = make("ol", null, entries(found.head), left, entries(found.tail));
-  return [make("div", { class: "scrolled transcript", tabindex: "0", role: "region", "aria-label": label }, list), note(found.note)]
-    .filter(Boolean);
+  return [make("div", { class: "scrolled transcript", tabindex: "0", role: "region", "aria-label": label }, list), note(found.note)];
 });
 
 const transcriptsOf = (value) => {
@@ -88,18 +87,18 @@ const comparisonOf = (value) => {
     found.reasoning ? foreign("blockquote", found.reasoning) : null,
     found.rubric.length ? table(`Scores of ${value.name}`, ["Criterion", "A", "B"],
       found.rubric.map(([criterion, ...scores]) => row(criterion, scores.map((score) => foreign("td", score))))) : null,
-    ...found.details.map(([name, words]) => note(`${name}: ${words}`))].filter(Boolean);
+    ...found.details.map(([name, words]) => note(`${name}: ${words}`))];
 };
 
 const shownOf = (value, fold) => {
   const cut = note(value.cut ? "Shortened to fit into one file; `skillserve report WORKSPACE --open` shows all of it." : "");
   if (value.kind === "query") {
-    return [...value.runs.map((run) => transcriptOf(run.title, `Transcript of ${run.title}`, run.transcript)), cut].filter(Boolean);
+    return [...value.runs.map((run) => transcriptOf(run.title, `Transcript of ${run.title}`, run.transcript)), cut];
   }
   return [...quoted("Prompt", value.prompt), ...quoted("Expected", value.expected), ...gradesOf(value),
     ...outputsOf(value, fold.id), ...transcriptsOf(value), ...comparisonOf(value),
     ...quoted("Feedback on the iteration before", value.earlier),
-    ...quoted("Feedback on outputs that were replaced", value.replaced), ...feedbackOf(value, fold), cut].filter(Boolean);
+    ...quoted("Feedback on outputs that were replaced", value.replaced), ...feedbackOf(value, fold), cut];
 };
 
 const fill = async (fold) => {
@@ -108,7 +107,7 @@ const fill = async (fold) => {
   area.ariaBusy = "true";
   try {
     const value = await read(fold);
-    area.replaceChildren(...shownOf(value, fold));
+    area.replaceChildren(...some(shownOf(value, fold)));
   } catch (error) {
     area.replaceChildren(note(`This cannot be shown: ${error.message}`));
     fold.addEventListener("toggle", () => area.replaceChildren(), { once: true });

@@ -1,11 +1,12 @@
 // Elements are made of texts by methods of the DOM: nothing that a run wrote is ever parsed as markup.
+const some = (content) => [content].flat(Infinity).filter((each) => each !== null && each !== undefined && each !== "");
 const make = (name, attributes, ...content) => {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) {
     if (value === true) element.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
   }
-  element.append(...content.flat().filter((each) => each !== null && each !== undefined && each !== ""));
+  element.append(...some(content));
   return element;
 };
 const foreign = (name, words, attributes) => make(name, { dir: "auto", ...attributes }, words);
@@ -21,7 +22,7 @@ const folded = (summary, content, open = false) => {
   const fold = make("details", null, make("summary", null, summary));
   const fill = () => {
     if (!fold.open || fold.childElementCount > 1) return;
-    fold.append(...[content()].flat());
+    fold.append(...some(content()));
   };
   fold.addEventListener("toggle", fill);
   fold.open = open;
