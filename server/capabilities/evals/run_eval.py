@@ -91,10 +91,10 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     for metric, title in _METRICS.items():
         cells = [f"{_spread(summary[name][metric]):>22}" for name in arms]
         yield "  ".join([f"{title:<10}", *cells, f"{_signed(summary['delta'][metric]):>10}"])
-    for name, found in report["intervals"]["cases"].items():
-        low, high = found["interval"]["low"], found["interval"]["high"]
-        cases = counted(found["total"], "case")
-        yield f"{name}: {found['passed']} of {cases} pass (95 % interval {low:.2f} to {high:.2f})"
+    for name, found in report["effect"]["arms"].items():
+        if (interval := found["interval"]) is not None:
+            mean = f"mean of {counted(found['cases'], 'case')} {found['mean']:.2f}"
+            yield f"{name}: {mean} (95 % interval {interval['low']:.2f} to {interval['high']:.2f})"
     yield from map(one_line, report["notes"])
     for case in (report.get("comparison") or {}).get("cases", ()):
         winner = "a tie" if case["winner"] == TIE else f"{case['winner']} is better"

@@ -130,7 +130,7 @@ def _seen(value: Any) -> Any:  # noqa: ANN401 - JSON
 def case_details(
     iteration: Iteration, case: Case, earlier: str | None = None, images: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return all that was read of a case; `images` names those that lie elsewhere by their content, None keeps all here."""
+    """Return all that was read of a case; `images` names those that lie elsewhere, by their content."""
     arms = [arm for arm in iteration.arms if case.of(arm)]
     texts = [each.text for each in check_scores(case, arms)]
     places = {text: place for place, text in enumerate(texts)}

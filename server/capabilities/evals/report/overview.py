@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from server.capabilities.evals.report.model import Tone
 from server.capabilities.evals.report.scores import check_scores
-from skills_core.diagnostics import counted
 
 if TYPE_CHECKING:
     from server.capabilities.evals.report.model import Case, Iteration, Run
@@ -85,7 +84,9 @@ class AssertionChange(NamedTuple):
 
 def case_rows(iteration: Iteration) -> list[CaseRow]:
     """Return the cases, those first that were lost, then those that fail, that pass in part, and the rest."""
-    rows = [_row(iteration, case, place) for place, case in enumerate(iteration.cases, 1)]
+    pair = iteration.scores.pairing
+    differences = {each.case: each.difference for each in pair.by_case} if pair else {}
+    rows = [_row(iteration, case, place, differences.get(case.key)) for place, case in enumerate(iteration.cases, 1)]
     rows.sort(key=_concern)
     return [row._replace(rank=rank) for rank, row in enumerate(rows, 1)]
 
@@ -100,11 +101,8 @@ def _concern(row: CaseRow) -> tuple[int, float, int]:
     return (1 if not ours.score else 2), ours.score, row.place
 
 
-def _row(iteration: Iteration, case: Case, place: int) -> CaseRow:
+def _row(iteration: Iteration, case: Case, place: int, difference: float | None) -> CaseRow:
     states = tuple(_state(arm, case.of(arm)) for arm in iteration.arms)
-    scores = {each.arm: each.score for each in states}
-    ours, theirs = scores.get(iteration.subject), scores.get(iteration.baseline or "")
-    difference = None if ours is None or theirs is None else ours - theirs
     outcome = _outcome(difference)
     subject = [run for run in case.of(iteration.subject) if not run.failed]
     words = _words(case, states[0] if states else None, outcome)
@@ -114,7 +112,7 @@ def _row(iteration: Iteration, case: Case, place: int) -> CaseRow:
         place=place,
         rank=0,
         outcome=outcome,
-        tone=_TONES[outcome] if outcome != "alone" else _tone(ours),
+        tone=_TONES[outcome] if outcome != "alone" else _tone(states[0].score if states else None),
         words=words,
         arms=states,
         difference=difference,
@@ -185,7 +183,8 @@ def _rate(passed: tuple[int, int]) -> float:
     return passed[0] / passed[1]
 
 
-def passed_words(change: AssertionChange) -> str:
-    """Return how often an assertion passed in both arms, as in `2 of 10, before 9 of 10 runs`."""
-    (ours, of_ours), (theirs, of_theirs) = change.ours, change.theirs
-    return f"{ours} of {of_ours} with, {theirs} of {counted(of_theirs, 'run')} without"
+def baseline_words(iteration: Iteration) -> str:
+    """Return how the baseline runs, as in "passes without it"."""
+    known = {"without_skill": "without it", "old_skill": "with the old one"}
+    arm = iteration.baseline or ""
+    return known.get(arm, f"in {arm.replace('_', ' ')}")

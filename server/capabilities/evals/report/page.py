@@ -19,10 +19,17 @@ from markupsafe import Markup
 from server.capabilities.evals.report.ci import GateOutcome
 from server.capabilities.evals.report.details import Parts, arm_name
 from server.capabilities.evals.report.model import RunCosts, Tone
-from server.capabilities.evals.report.overview import LONGEST_NAME, OUTCOMES, STATES, case_rows, changed_assertions
-from server.capabilities.evals.report.scores import (
+from server.capabilities.evals.report.overview import (
+    LONGEST_NAME,
+    OUTCOMES,
+    STATES,
     baseline_words,
+    case_rows,
+    changed_assertions,
+)
+from server.capabilities.evals.report.scores import (
     difference,
+    further_bounds,
     interval_text,
     points,
     points_interval,
@@ -137,6 +144,7 @@ def _environment() -> Environment:
             "spread_text": spread_text,
             "amount": amount,
             "difference": difference,
+            "further_bounds": further_bounds,
             "feedback_count": _feedback_count,
             "gate_badges": _GATE_BADGES,
             "refresh": REFRESH_SECONDS,

@@ -255,7 +255,7 @@ def test_the_documented_report_is_printed(lab: Lab) -> None:
     report = lab.report()
     assert report.keys() == {
         *("skill", "workspace", "iteration", "path", "resumed", "dry_run", "plan", "errors", "run_summary"),
-        *("intervals", "patterns", "comparison", "notes", "runs", "benchmark", "feedback", "report", "gates"),
+        *("effect", "patterns", "comparison", "notes", "runs", "benchmark", "feedback", "report", "gates"),
     }
     done = lab.run()
     assert "pass rate" in done.stdout
