@@ -21,6 +21,7 @@ from xml.etree import ElementTree as ET
 from server.capabilities.evals.report.model import Status
 from server.capabilities.evals.report.scores import (
     check_scores,
+    further_bounds,
     interval_text,
     points,
     points_interval,

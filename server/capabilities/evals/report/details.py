@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.report.model import Case, Iteration, Run, ShownFile, TriggerSet
     from skills_core.evals.triggers.results import QueryResult
 
-MAX_PARTS: Final = 1_500_000
+MAX_PARTS: Final = 1_600_000
 """Bytes of all parts in a page that is one file, as it holds them; images come on top where the runs are few."""
 
 _MAX_IMAGES: Final = 8_000_000
@@ -38,10 +38,14 @@ _MARGIN: Final = 1.3
 
 
 class Bounds(NamedTuple):
-    """How much of a case a part holds: characters of texts, and numbers of files and entries."""
+    """How much of a case a part holds: characters of texts, and numbers of files and entries.
+
+    `evidence` is that of an assertion that failed, which is read first, `passed` that of one that passed.
+    """
 
     texts: int
     evidence: int
+    passed: int
     files: int
     file: int
     entries: int
@@ -49,16 +53,20 @@ class Bounds(NamedTuple):
 
 
 _STEPS: Final = (
-    Bounds(20_000, 4000, 60, 16_384, 40, 2000),
-    Bounds(8000, 1000, 30, 6000, 16, 800),
-    Bounds(4000, 400, 16, 2500, 8, 400),
-    Bounds(3000, 240, 10, 1400, 5, 240),
-    Bounds(3000, 160, 8, 900, 3, 160),
-    Bounds(2000, 120, 6, 500, 2, 120),
-    Bounds(2000, 80, 4, 250, 1, 80),
-    Bounds(1000, 50, 3, 100, 0, 0),
-    Bounds(400, 0, 0, 0, 0, 0),
+    Bounds(20_000, 4000, 4000, 60, 16_384, 40, 2000),
+    Bounds(8000, 1000, 1000, 30, 6000, 16, 800),
+    Bounds(4000, 400, 300, 16, 2500, 8, 400),
+    Bounds(3000, 240, 160, 10, 1500, 5, 240),
+    Bounds(3000, 200, 100, 8, 900, 3, 160),
+    Bounds(2000, 160, 60, 6, 500, 2, 120),
+    Bounds(2000, 120, 0, 4, 300, 1, 80),
+    Bounds(1000, 100, 0, 3, 120, 0, 0),
+    Bounds(1000, 60, 0, 2, 0, 0, 0),
+    Bounds(400, 0, 0, 0, 0, 0, 0),
 )
+
+_AHEAD: Final = 4
+# The first run of each arm is shortened so many steps later than the others: these two are compared first.
 
 
 class Parts:
@@ -85,9 +93,10 @@ class Parts:
     def _add(self, name: str, details: dict[str, Any]) -> None:
         share = self._left // max(1, self._waiting)
         self._waiting -= 1
-        for bounds in (None, *_STEPS):
-            raw = json_bytes(details if bounds is None else _bounded(details, bounds))
-            is_last = bounds is _STEPS[-1]
+        last = len(_STEPS) + _AHEAD
+        for place in range(last + 1):
+            raw = json_bytes(_bounded(details, place) if place else details)
+            is_last = place == last
             if len(raw) > share * self._ratio * _MARGIN and not is_last:
                 continue
             packed = base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
@@ -213,16 +222,24 @@ def query_details(triggers: TriggerSet, query: QueryResult) -> dict[str, Any]:
     return {"kind": "query", "runs": _seen(shown)}
 
 
-def _bounded(details: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
-    """Return the details with the beginnings of their texts, and a note that says so."""
+def _bounded(details: Mapping[str, Any], place: int) -> dict[str, Any]:
+    """Return the details with the beginnings of their texts: the shorter, the higher the place of the step, from 1."""
+    bounds, further = _STEPS[max(0, place - _AHEAD - 1)], _STEPS[min(place, len(_STEPS)) - 1]
     found = {name: _cut(value, bounds.texts) if isinstance(value, str) else value for name, value in details.items()}
     kept = {name: details[name] for name in ("key", "kind") if name in details}
-    found |= {**kept, "cut": True, "runs": [_bounded_run(run, bounds) for run in details["runs"]]}
+    runs: list[Mapping[str, Any]] = details["runs"]
+    first = {run.get("arm"): run for run in reversed(runs)}
+    bounded = [_bounded_run(run, bounds if first[run.get("arm")] is run else further) for run in runs]
+    found |= {**kept, "cut": True, "runs": bounded}
     if details.get("assertions"):
         found["assertions"] = [_cut(text, bounds.texts) for text in details["assertions"]]
     if details.get("comparison"):
         words = details["comparison"]
-        found["comparison"] = {**words, "reasoning": _cut(words["reasoning"], bounds.texts), "rubric": []}
+        found["comparison"] = {
+            **words,
+            "reasoning": _cut(words["reasoning"], bounds.texts),
+            "rubric": words["rubric"] if bounds is _STEPS[0] else [],
+        }
     return found
 
 
@@ -235,7 +252,10 @@ def _bounded_run(run: Mapping[str, Any], bounds: Bounds) -> dict[str, Any]:
     return {
         **found,
         "error": _cut(run["error"], bounds.evidence + 100),
-        "checks": [[place, passed, _cut(evidence, bounds.evidence)] for place, passed, evidence in run["checks"]],
+        "checks": [
+            [place, passed, _cut(words, bounds.passed if passed else bounds.evidence)]
+            for place, passed, words in run["checks"]
+        ],
         "files": [_bounded_file(file, run["path"], bounds) for file in run["files"][: bounds.files]],
         "notes": [*notes, *(_cut(each, bounds.evidence + 100) for each in run["notes"][: bounds.files])],
     }
