@@ -22,7 +22,8 @@ document.addEventListener("click", (event) => {
 const startFilter = () => {
   const list = document.getElementById("case-list"), found = document.getElementById("found");
   const field = filter.elements;
-  const texts = new Map(cases.map((fold) => [fold, `${fold.querySelector("h3").textContent}\n${fold.dataset.text}`.toLowerCase()]));
+  const plain = (text) => text.toLowerCase().replace(/\s+/g, " ");
+  const texts = new Map(cases.map((fold) => [fold, plain(`${fold.querySelector("h3").textContent}\n${fold.dataset.text}`)]));
   const deep = new Map();
   let turn = 0;
 
@@ -35,8 +36,8 @@ const startFilter = () => {
     if (!wanted) return field.arm.value === "" || (fold.dataset.states.split("|")[field.arm.value] || "ungraded") !== "ungraded";
     return fold.dataset.outcome === wanted || inArms(fold, wanted, field.arm.value);
   };
-  const words = () => field.words.value.trim().toLowerCase();
-  const holds = (fold) => words().split(/\s+/).every((word) => texts.get(fold).includes(word) || (deep.get(fold) || "").includes(word));
+  const words = () => plain(field.words.value.trim());
+  const holds = (fold) => texts.get(fold).includes(words()) || (deep.get(fold) || "").includes(words());
 
   const say = (more) => {
     const shown = cases.filter((fold) => !fold.hidden).length;
@@ -52,7 +53,7 @@ const startFilter = () => {
     for (const fold of cases) {
       place += 1;
       if (!deep.has(fold)) {
-        try { deep.set(fold, Object.values(await flat(fold)).join("\n").toLowerCase()); } catch { continue; }
+        try { deep.set(fold, plain((await flat(fold)).join("\n"))); } catch { continue; }
       }
       if (mine !== turn) return;
       fold.hidden = !(fits(fold) && holds(fold));

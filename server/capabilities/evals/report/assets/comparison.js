@@ -97,17 +97,17 @@ const fileShown = (file, owner) => {
     file.kind !== "text" && file.digest ? foreign("p", file.digest, { class: "digest" }) : null, note(file.note));
 };
 
-const fileCompared = (left, right, names, marks) => {
+const fileCompared = (left, right, names, marks, owner) => {
   const both = left && right && left.kind === "text" && right.kind === "text";
   if (both && left.content === right.content && !left.note && !right.note) {
-    return [note("Equal in both."), scrolled(left.name, left.content)];
+    return [note("Equal in both."), scrolled(`${left.name} of ${owner}`, left.content)];
   }
   if (both && marks) {
-    return [...differing(left.content, right.content, names, left.name),
+    return [...differing(left.content, right.content, names, `${left.name} of ${owner}`),
       ...[...new Set([left.note, right.note])].map(note)];
   }
-  if (left && right && left.digest && left.digest === right.digest) return [note("Equal in both."), fileShown(left, names[0])];
-  return [make("div", { class: "hunk" }, fileShown(left, names[0]), fileShown(right, names[1]))];
+  if (left && right && left.digest && left.digest === right.digest) return [note("Equal in both."), fileShown(left, `${owner}, ${names[0]}`)];
+  return [make("div", { class: "hunk" }, fileShown(left, `${owner}, ${names[0]}`), fileShown(right, `${owner}, ${names[1]}`))];
 };
 
 const runTitle = (value, run) => `${value.arms[run.arm]}, run ${run.number}`;
@@ -135,7 +135,7 @@ const outputsOf = (value, id) => {
         const [ours, theirs] = chosen.map((run) => run.files.find((file) => file.name === name));
         const sizes = [ours, theirs].map((file) => file ? file.size : "—").join(" / ");
         return folded([foreign("code", name), make("span", { class: "note" }, ` ${sizes}`)],
-          () => fileCompared(ours, theirs, titles, marks.checked), place < 2);
+          () => fileCompared(ours, theirs, titles, marks.checked, value.name), place < 2);
       }),
       ...(names.length ? [] : [note("No files.")]),
       make("div", { class: "hunk" }, chosen.map((run) => make("ul", { class: "note" },

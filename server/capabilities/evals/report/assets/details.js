@@ -93,7 +93,7 @@ const comparisonOf = (value) => {
 const shownOf = (value, fold) => {
   const cut = note(value.cut ? "Shortened to fit into one file; `skillserve report WORKSPACE --open` shows all of it." : "");
   if (value.kind === "query") {
-    return [...value.runs.map((run) => transcriptOf(run.title, `Transcript of ${run.title}`, run.transcript)), cut];
+    return [...value.runs.map((run) => transcriptOf(run.title, `Transcript of ${fold.querySelector("summary").textContent}, ${run.title}`, run.transcript)), cut];
   }
   return [...quoted("Prompt", value.prompt), ...quoted("Expected", value.expected), ...gradesOf(value),
     ...outputsOf(value, fold.id), ...transcriptsOf(value), ...comparisonOf(value),
