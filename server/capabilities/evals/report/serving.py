@@ -29,7 +29,7 @@ from server.capabilities.evals.report.details import json_bytes as part_bytes
 from server.capabilities.evals.report.folder import WorkspaceFolder
 from server.capabilities.evals.report.model import feedback_version
 from server.capabilities.evals.report.page import content_policy
-from server.capabilities.evals.report.workspace import read_case, read_workspace
+from server.capabilities.evals.report.workspace import ReadCase, read_case, read_workspace
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
 from server.capabilities.evals.workspace import work_runs
 from skills_core.disk.files import Location, Reader
@@ -56,10 +56,11 @@ class FeedbackChangedError(FeedbackError):
         self.current = current
 
 
-def save_feedback(workspace: Path, iteration: str, case: str, words: str, outputs: str = "") -> None:
+def save_feedback(workspace: Path, iteration: str, case: str, words: str, outputs: str = "", run: str = "") -> None:
     """Write the words on one case into the feedback of an iteration, and keep all others.
 
-    `outputs` is the digest of the outputs that they are about, empty if it is unknown.
+    `outputs` is the digest of the outputs that they are about, empty if it is unknown, and `run` the ID that
+    skill-creator gives the run that its viewer shows them for.
 
     Raises:
         FeedbackError: the existing file is not one of feedback, or the file cannot be written.
@@ -67,7 +68,7 @@ def save_feedback(workspace: Path, iteration: str, case: str, words: str, output
     relative = f"{iteration}/{FEEDBACK_FILE}".lstrip("/")
     kept = _existing(workspace, relative)
     try:
-        write_file(Location(workspace, relative), json_bytes(with_words(kept, case, words, outputs)))
+        write_file(Location(workspace, relative), json_bytes(with_words(kept, case, words, outputs, run)))
     except SkillsError as error:
         raise FeedbackError(f"the feedback was not saved: {error}") from None
 
@@ -226,7 +227,14 @@ class ReportServer:
         if feedback_version(current) not in {sent.version, feedback_version(sent.feedback)}:
             raise FeedbackChangedError(current or "")
         outputs = sent.outputs or found.case.outputs_digest
-        save_feedback(self._root, found.iteration.folder, sent.case, sent.feedback, outputs)
+        folder = found.iteration.folder
+        save_feedback(self._root, folder, sent.case, sent.feedback, outputs, _review_id(folder, found))
+
+
+def _review_id(folder: str, found: ReadCase) -> str:
+    """Return the ID of the first run of the skill's arm as skill-creator makes it: its path in the iteration."""
+    paths = [run.path.removeprefix(f"{folder}/") for run in found.case.of(found.iteration.subject) if run.path]
+    return paths[0].replace("/", "-") if paths else ""
 
 
 def _details_of(root: Path, key: str) -> Mapping[str, Any] | None:

@@ -220,9 +220,9 @@ class TestComparison:
 
     pytestmark = needs_browser
 
-    @pytest.fixture(scope="class")
-    def compared(self, browser: Chromium, tmp_path_factory: pytest.TempPathFactory) -> Chromium:
-        root = tmp_path_factory.mktemp("compared")
+    @pytest.fixture
+    def compared(self, browser: Chromium, tmp_path: Path) -> Chromium:
+        root = tmp_path / "compared"
         folder = write_case(root / "iteration-1", "a")
         same = "\n".join(f"line {number}" for number in range(40))
         for number in (1, 2):
@@ -264,5 +264,5 @@ class TestComparison:
         choice = "document.querySelectorAll('.case select')[1]"
         titles = compared.evaluate(f"[...{choice}.options].map((each) => each.textContent)")
         place = titles.index("with skill, run 2")
-        compared.evaluate(f"{choice}.value = {place}; {choice}.dispatchEvent(new Event('change'))")
+        compared.evaluate(f"{choice}.value = {place}; {choice}.dispatchEvent(new Event('change', {{ bubbles: true }}))")
         assert "with skill, run 2" in compared.evaluate("document.querySelector('.heads').textContent")

@@ -51,6 +51,10 @@ async def opened(root: Path) -> AsyncIterator[Opened]:
     server.close()
 
 
+def words_of(root: Path) -> Any:
+    return {name: each for name, each in feedback_of(root).items() if name != "reviews"}
+
+
 def feedback_of(root: Path) -> Any:
     return json.loads((root / "iteration-2/feedback.json").read_bytes())
 
@@ -58,7 +62,13 @@ def feedback_of(root: Path) -> Any:
 async def test_the_text_of_a_case_is_saved_and_others_are_kept(root: Path, opened: Opened) -> None:
     assert (await opened.save({"case": "eval-a", "feedback": "no labels 📈"})).status_code == 200
     assert (await opened.save({"case": "eval-b", "feedback": ""})).status_code == 200
-    assert feedback_of(root) == {"eval-a": "no labels 📈", "eval-b": ""}
+    found = feedback_of(root)
+    # skill-creator's viewer shows reviews alone, and keeps nothing else.
+    assert [(each["run_id"], each["feedback"]) for each in found.pop("reviews")] == [
+        ("eval-a-with_skill", "no labels 📈"),
+        ("eval-b-with_skill", ""),
+    ]
+    assert found == {"eval-a": "no labels 📈", "eval-b": ""}
     assert sorted(path.name for path in root.rglob("*feedback*")) == ["feedback.json"]
     assert (await opened.case("eval-a"))["feedback"] == "no labels 📈"
 
@@ -68,13 +78,13 @@ async def test_a_later_save_does_not_overwrite_the_text_of_another_tab(root: Pat
     refused = await opened.save({"case": "eval-a", "feedback": "from another"})
     assert (refused.status_code, refused.json()["feedback"]) == (409, "from one tab")
     assert "changed elsewhere" in refused.json()["error"]
-    assert feedback_of(root) == {"eval-a": "from one tab"}
+    assert words_of(root) == {"eval-a": "from one tab"}
     # A click right after leaving the field sends the same text twice.
     assert (await opened.save({"case": "eval-a", "feedback": "from one tab"})).status_code == 200
     replaced = {"case": "eval-a", "feedback": "from another", "version": refused.json()["version"]}
     assert refused.json()["version"] == first["version"]
     assert (await opened.save(replaced)).status_code == 200
-    assert feedback_of(root) == {"eval-a": "from another"}
+    assert words_of(root) == {"eval-a": "from another"}
 
 
 async def test_the_page_knows_the_version_of_each_text(root: Path, opened: Opened) -> None:
@@ -159,7 +169,7 @@ async def test_what_is_no_feedback_of_a_case_is_refused(root: Path, opened: Open
 async def test_feedback_is_saved_with_the_outputs_that_the_page_has_shown(root: Path, opened: Opened) -> None:
     shown, newer = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
     assert (await opened.save({"case": "eval-a", "feedback": "short", "outputs": shown})).status_code == 200
-    assert feedback_of(root) == {"eval-a": "short", "outputs": {"eval-a": shown}}
+    assert words_of(root) == {"eval-a": "short", "outputs": {"eval-a": shown}}
     assert read_feedback(feedback_of(root), {"eval-a"}).on("eval-a", newer).replaced == "short"
     assert (await opened.save({"case": "eval-a", "feedback": "x", "outputs": "../x"})).status_code == 400
 
@@ -198,6 +208,15 @@ def test_reviews_of_skill_creator_are_kept_beside_ours(root: Path) -> None:
     save_feedback(root, "iteration-2", "eval-a", "new")
     assert feedback_of(root) == {"reviews": reviews, "status": "complete", "eval-a": "new"}
     assert read_feedback(feedback_of(root), {"eval-a"}).words == {"eval-a": "new"}
+
+
+async def test_words_survive_skill_creators_viewer(root: Path, opened: Opened) -> None:
+    for words in ("old", "no labels"):
+        version = (await opened.case("eval-a"))["version"]
+        await opened.save({"case": "eval-a", "feedback": words, "version": version})
+    # The viewer writes the reviews that it has read, and nothing else.
+    write(root / "iteration-2/feedback.json", {"reviews": feedback_of(root)["reviews"], "status": "complete"})
+    assert read_feedback(feedback_of(root), {"eval-a"}).words == {"eval-a": "with_skill: no labels"}
 
 
 @pytest.mark.parametrize("content", ["{broken", "[]", '"text"'])
