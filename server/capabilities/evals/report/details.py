@@ -272,8 +272,8 @@ def _bounded_file(file: Mapping[str, Any], path: str, bounds: Bounds) -> Mapping
 def _bounded_transcript(transcript: Mapping[str, Any] | None, bounds: Bounds) -> dict[str, Any] | None:
     if transcript is None:
         return None
-    names = ("head", "tail")
-    whole = ShownTranscript(*(tuple(map(tuple, transcript[name])) for name in names), transcript["left_out"])
+    head, tail = (tuple((label, words) for label, words in transcript[name]) for name in ("head", "tail"))
+    whole = ShownTranscript(head, tail, transcript["left_out"])
     kept = shortened(whole, bounds.entries, bounds.entry)
     return {**transcript, "head": kept.head, "tail": kept.tail, "left_out": kept.left_out}
 

@@ -52,7 +52,10 @@ class ArmState(NamedTuple):
 
 
 class CaseRow(NamedTuple):
-    """A case in the list: `outcome` is a key of `OUTCOMES`, `rank` its place with the failing ones first."""
+    """A case in the list: `outcome` is a key of `OUTCOMES`, `rank` its place with the failing ones first.
+
+    `searched` are the texts in which a search finds it before its details are read.
+    """
 
     case: Case
     id: str
@@ -65,7 +68,7 @@ class CaseRow(NamedTuple):
     difference: float | None
     seconds: float | None
     tokens: float | None
-    index: str
+    searched: str
 
 
 class AssertionChange(NamedTuple):
@@ -118,7 +121,7 @@ def _row(iteration: Iteration, case: Case, place: int, difference: float | None)
         difference=difference,
         seconds=_mean(run.seconds for run in subject),
         tokens=_mean(run.tokens for run in subject),
-        index=" ".join((case.prompt[:_LONGEST_INDEX], *(text[:LONGEST_NAME] for text in case.assertions)))[
+        searched=" ".join((case.prompt[:_LONGEST_INDEX], *(text[:LONGEST_NAME] for text in case.assertions)))[
             : 2 * _LONGEST_INDEX
         ],
     )
