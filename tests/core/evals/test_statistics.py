@@ -62,6 +62,11 @@ def test_signs_are_counted_exactly(differences: list[float]) -> None:
     assert sign_flip_test(differences) == pytest.approx(enumerated(differences))
 
 
+def test_sums_that_are_equal_but_for_rounding_are_equal() -> None:
+    thirds = [-1 / 3, -1 / 3, 2 / 3, 1]
+    assert sign_flip_test(thirds) == enumerated(thirds) == 0.625
+
+
 @pytest.mark.parametrize(
     ("wins", "losses", "expected"), [(5, 0, 0.0625), (6, 0, 0.03125), (9, 1, 0.02148), (4, 4, 1), (50, 30, 0.03299)]
 )
@@ -134,6 +139,13 @@ def test_fewer_cases_decide_a_larger_gain() -> None:
     assert 2 <= large < small
     assert further_cases(seen, -0.1) == small
     assert further_cases(seen, 0.001) is further_cases(seen, 0.0) is further_cases([], 0.5) is None
+
+
+def test_cases_that_do_not_differ_do_not_help_to_decide() -> None:
+    """Six signs have to be there, so one more case cannot be enough where only four of five differ."""
+    assert paired_effect([0.5, 0.5, 0.5, 0.5, 0.0, 0.5]).direction == 0
+    assert further_cases([0.5, 0.5, 0.5, 0.5, 0.0], 0.4) == 3
+    assert further_cases([0.5, 0.4, 0.6, 0.5, 0.4], 0.48) == 1
 
 
 def test_the_further_cases_that_are_named_decide_in_most_samples() -> None:

@@ -81,7 +81,7 @@ def test_few_cases_say_what_they_show_and_how_many_more_would_decide() -> None:
     assert (found["mean"], found["gain"]) == (0.5, 0.5)
     assert 3 <= found["more_cases"] <= 30
     assert found["reason"] == (
-        f"+50 points on average over 3 cases (95 %: -74 to +100): 2 score higher with the skill, 0 lower. Fewer than 6 "
+        f"+50 points on average over 3 cases (95 %: -67 to +100): 2 score higher with the skill, 0 lower. Fewer than 6 "
         f"cases cannot decide; about {found['more_cases']} more cases would decide a difference of 50 points."
     )
     assert found["by_case"][1] == {"eval": "eval-case-1", "difference": 0.5, "with_skill": 0.5, "without_skill": 0.0}
