@@ -1,4 +1,4 @@
-"""What the first screen of a report says: each case as a row, failing ones first, and which assertions have changed."""
+"""The cases of a report as rows, those first that a reader has to look at first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from server.capabilities.evals.report.model import Tone
-from server.capabilities.evals.report.scores import check_scores
 
 if TYPE_CHECKING:
     from server.capabilities.evals.report.model import Case, Iteration, Run
@@ -20,8 +19,6 @@ _LONGEST_INDEX: Final = 600
 
 _SAME: Final = 0.0005
 # Differences below this are due to rounding.
-
-_HALF: Final = 0.5
 
 OUTCOMES: Final = {
     "lost": "lost",
@@ -69,20 +66,6 @@ class CaseRow(NamedTuple):
     seconds: float | None
     tokens: float | None
     searched: str
-
-
-class AssertionChange(NamedTuple):
-    """An assertion that most runs pass in one arm and most fail in the other; `rates` are those passed, of all runs."""
-
-    row: CaseRow
-    text: str
-    ours: tuple[int, int]
-    theirs: tuple[int, int]
-
-    @property
-    def is_gained(self) -> bool:
-        """Whether the skill's arm is the one that passes."""
-        return self.ours[0] * self.theirs[1] > self.theirs[0] * self.ours[1]
 
 
 def case_rows(iteration: Iteration) -> list[CaseRow]:
@@ -163,27 +146,6 @@ def _state(arm: str, runs: Sequence[Run]) -> ArmState:
 def _mean(values: Iterator[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-def changed_assertions(iteration: Iteration, rows: Sequence[CaseRow]) -> tuple[list[AssertionChange], ...]:
-    """Return the assertions that are lost and those that are gained with the skill, the largest changes first."""
-    changes = [change for row in rows for change in _changes(iteration, row)]
-    changes.sort(key=lambda change: -abs(_rate(change.ours) - _rate(change.theirs)))
-    return [each for each in changes if not each.is_gained], [each for each in changes if each.is_gained]
-
-
-def _changes(iteration: Iteration, row: CaseRow) -> Iterator[AssertionChange]:
-    if iteration.baseline is None:
-        return
-    for score in check_scores(row.case, (iteration.subject, iteration.baseline)):
-        (_, *ours), (_, *theirs) = score.arms
-        change = AssertionChange(row, score.text, (ours[0], ours[1]), (theirs[0], theirs[1]))
-        if ours[1] and theirs[1] and (_rate(change.ours) > _HALF) != (_rate(change.theirs) > _HALF):
-            yield change
-
-
-def _rate(passed: tuple[int, int]) -> float:
-    return passed[0] / passed[1]
 
 
 def baseline_words(iteration: Iteration) -> str:

@@ -25,7 +25,6 @@ from server.capabilities.evals.report.overview import (
     STATES,
     baseline_words,
     case_rows,
-    changed_assertions,
 )
 from server.capabilities.evals.report.scores import (
     difference,
@@ -97,7 +96,7 @@ def render_page(workspace: Results, options: PageOptions) -> str:
     triggers = workspace.triggers[-1] if workspace.triggers else None
     costs = list(_costs(workspace))
     rows = case_rows(newest) if newest else []
-    lost, gained = changed_assertions(newest, rows) if newest else ([], [])
+    changed = newest.scores.changed if newest else ()
     shown = {
         "summary": True,
         "cases": newest,
@@ -119,8 +118,9 @@ def render_page(workspace: Results, options: PageOptions) -> str:
         style=Markup(_style()),  # noqa: S704 - ours
         script=Markup(_script()),  # noqa: S704 - ours
         rows=rows,
-        lost=lost,
-        gained=gained,
+        row_of={row.case.key: row for row in rows},
+        lost=[each for each in changed if each.difference < 0],
+        gained=[each for each in changed if each.difference > 0],
         parts=Markup("\n".join(_parts(workspace, options, rows))),  # noqa: S704 - Base64
         iteration_lines=iteration_lines(workspace.iterations[-MOST_ROWS:]),
         costs=costs,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.evals.report.folder import count, number, text
 from server.capabilities.evals.report.model import (
     ArmScore,
+    AssertionChange,
     Bound,
     CaseScore,
     CheckScore,
@@ -104,7 +105,21 @@ def read_scores(benchmark: Mapping[str, Any], iteration: Iteration) -> Scores:
         # Another tool may have a verdict of its own, which counts.
         verdict=read_verdict(recorded) or read_verdict(effect) or Scores().verdict,
         patterns=tuple(_patterns(record(values.get("patterns")), iteration)),
+        changed=tuple(_changes(record(values.get("patterns")), iteration)),
     )
+
+
+def _changes(patterns: Mapping[str, Any], iteration: Iteration) -> Iterator[AssertionChange]:
+    for each in records(patterns.get("changed")):
+        difference = number(each.get("difference"))
+        ours, theirs = (_counts(each.get(arm)) for arm in (iteration.subject, iteration.baseline or ""))
+        if difference and ours and theirs:
+            yield AssertionChange(text(each.get("eval")), text(each.get("assertion")), difference, ours, theirs)
+
+
+def _counts(values: Any) -> tuple[int, int] | None:  # noqa: ANN401 - JSON
+    passed, runs = count(record(values).get("passed")), count(record(values).get("runs"))
+    return (passed, runs) if passed is not None and runs else None
 
 
 def _scored(iteration: Iteration) -> Mapping[str, Any]:

@@ -31,7 +31,10 @@ def large_workspace(root: Path, cases: int = 100, runs: int = 10) -> Path:
             result["evidence"] = words(18)
         outputs = {"report.md": "\n".join(f"## {words(3)}\n\n{words(25)}" for _ in range(8))}
         entries = [{"type": "assistant", "text": words(24)} for _ in range(8)]
-        timing: dict[str, float] = {"total_tokens": chance.randint(2000, 9000), "duration_ms": chance.randint(9000, 90_000)}
+        timing: dict[str, float] = {
+            "total_tokens": chance.randint(2000, 9000),
+            "duration_ms": chance.randint(9000, 90_000),
+        }
         timing["total_cost_usd"] = chance.randint(100, 900) / 10_000
         write_run(folder, grades, timing=timing, outputs=outputs, transcript=entries)
         write(folder / "answer.txt", f"{words(60)}\n")
