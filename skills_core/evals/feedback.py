@@ -1,6 +1,7 @@
 """A person's words on the outputs of an iteration: `feedback.json`. An empty text means that a case is fine.
 
-Two forms are read: texts by case, as agentskills.io's guide has them, and skill-creator's reviews by run. Beside them,
+Two forms are read: texts by case, as agentskills.io's guide has them, and skill-creator's reviews by run. The words on
+a case are written in both, so that skill-creator shows them and does not lose them. Beside them,
 `outputs` holds a digest of the outputs that the words on a case are about: words on outputs that have been replaced are
 not words on the new ones. Runs may have written the file, so a value of another type counts as absent.
 """
@@ -11,12 +12,14 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 FEEDBACK_FILE: Final = "feedback.json"
 """The file in the folder of an iteration."""
 
 _OUTPUTS: Final = "outputs"
+_REVIEWS: Final = "reviews"
 _LONGEST: Final = 100_000
 # Characters of the words on one run or case.
 
@@ -61,7 +64,7 @@ def read_feedback(value: object, cases: Collection[str]) -> Feedback:
     if not isinstance(value, dict):
         return Feedback()
     found: dict[str, str] = {}
-    reviews = value.get("reviews")
+    reviews = value.get(_REVIEWS)
     for review in reviews if isinstance(reviews, list) else []:
         match review:
             case {"run_id": str(run_id), "feedback": str(words)}:
@@ -83,9 +86,19 @@ def _case_of(run: str, cases: Collection[str]) -> tuple[str, str]:
     return "", ""
 
 
-def with_words(value: Mapping[str, Any], case: str, words: str, outputs: str) -> dict[str, Any]:
-    """Return the value of a file with the words on a case, about outputs with a digest, empty if it is unknown."""
-    return _with_digests({**value, case: words}, {case: outputs})
+def with_words(value: Mapping[str, Any], case: str, words: str, outputs: str, run: str = "") -> dict[str, Any]:
+    """Return the value of a file with the words on a case, about outputs with a digest, empty if it is unknown.
+
+    With the ID of a `run` of the case, they are its review as well: skill-creator reads reviews alone, and its viewer
+    keeps nothing else when it saves.
+    """
+    changed = _with_digests({**value, case: words}, {case: outputs})
+    reviews = value.get(_REVIEWS, [])
+    if not run or not isinstance(reviews, list):
+        return changed
+    review = {"run_id": run, "feedback": words, "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
+    others = [each for each in reviews if not (isinstance(each, dict) and each.get("run_id") == run)]
+    return {**changed, _REVIEWS: [*others, review]}
 
 
 def with_outputs(value: Mapping[str, Any], outputs: Mapping[str, str]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from xml.etree import ElementTree as ET
 from server.capabilities.evals.report.model import Status
 from server.capabilities.evals.report.scores import (
     check_scores,
+    further_bounds,
     interval_text,
     points,
     points_interval,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
         ArmScore,
         Case,
         Iteration,
-        Pairing,
         Results,
         Run,
         ShownVerdict,
@@ -423,19 +423,8 @@ def _arms(iteration: Iteration) -> Iterator[str]:
         yield ""
         cases = counted(pair.cases, "case")
         yield f"Difference of the mean pass rates over {cases}, in percentage points: {difference}"
-        yield from _further_bounds(pair)
+        yield from (f"- {words}" for words in further_bounds(pair))
     yield ""
-
-
-def _further_bounds(pair: Pairing) -> Iterator[str]:
-    """Yield what the difference would be if failed runs counted, and if those that did not load the skill did not."""
-    zero, treated = pair.failures_as_zero, pair.as_treated
-    if zero.difference is not None and zero.difference != pair.difference:
-        shown = f"{points(zero.difference)} {points_interval(zero.interval)}".rstrip()
-        yield f"- With failed and repeated runs as 0: {shown}"
-    if treated is not None and treated.difference is not None and pair.not_loaded:
-        without = f"Without {counted(pair.not_loaded, 'run')} that never loaded the skill"
-        yield f"- {without}: {points(treated.difference)} {points_interval(treated.interval)}".rstrip()
 
 
 def _failing(iteration: Iteration) -> Iterator[str]:

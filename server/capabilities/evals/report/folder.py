@@ -13,6 +13,7 @@ import math
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -178,6 +179,9 @@ ANSWER_FILE: Final = "answer.txt"
 
 _MAX_DEPTH = 8
 
+_LEAST_TEXT = 1000
+# Characters of a text file that are worth to be shown.
+
 _LOOKED_AT = 8192
 _NOT_TEXT = re.compile("[\ufffd\x00-\x08\x0e-\x1f]")
 # Of a file's first bytes: what does not belong to a text.
@@ -196,11 +200,20 @@ class Budget:
     def __init__(self, size: int = 24 * 1024 * 1024) -> None:
         self._left = size
 
+    @property
+    def left(self) -> int:
+        """What is not reserved."""
+        return self._left
+
     def take(self, size: int) -> bool:
         """Reserve space; False if too little is left."""
         fits = size <= self._left
         self._left -= size if fits else 0
         return fits
+
+    def share(self, parts: int) -> Budget:
+        """Return the budget of one of some parts, so that the first ones leave as much for the last."""
+        return Budget(self._left // max(1, parts))
 
 
 def read_outputs(folder: WorkspaceFolder, relative: str, budget: Budget) -> tuple[tuple[ShownFile, ...], str]:
@@ -242,13 +255,14 @@ def _output(folder: WorkspaceFolder, relative: str, name: str, entry: FolderEntr
     if raw is None:
         return ShownFile(shown, FileKind.OTHER, entry.size, note="Cannot be read.")
     digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
-    kind, content, note = _content(raw, name)
+    kind, content, note = _content(raw, name, max(budget.left, _LEAST_TEXT))
     if not budget.take(len(content)):
         content, note = "", "Not shown: the report has reached its size limit."
     return ShownFile(shown, kind, len(raw), digest, content, note)
 
 
-def _content(raw: bytes, name: str) -> tuple[FileKind, str, str]:
+def _content(raw: bytes, name: str, room: int) -> tuple[FileKind, str, str]:
+    """Return how a file is shown, its content, of a text as much as there is room for, and what is left out."""
     media_type = _media_type(raw, name)
     if media_type and len(raw) > MAX_IMAGE:
         return FileKind.OTHER, "", f"An image of more than {MAX_IMAGE // 1024:,} KB is not shown."
@@ -258,7 +272,7 @@ def _content(raw: bytes, name: str) -> tuple[FileKind, str, str]:
     start = raw[:_LOOKED_AT].decode("utf-8", "replace")
     if len(_NOT_TEXT.findall(start)) > len(start) / 10:
         return FileKind.OTHER, "", ""
-    return FileKind.TEXT, *decoded(raw, MAX_TEXT)
+    return FileKind.TEXT, *decoded(raw, min(MAX_TEXT, room))
 
 
 def _media_type(raw: bytes, name: str) -> str:
@@ -325,10 +339,30 @@ def _from_lines(lines: Sequence[bytes], budget: Budget) -> ShownTranscript:
 
 
 def _within(budget: Budget, transcript: ShownTranscript) -> ShownTranscript:
-    size = sum(len(entry[1]) for entry in (*transcript.head, *transcript.tail))
-    if budget.take(size):
-        return transcript
-    return ShownTranscript(note="Not shown: the report has reached its size limit.")
+    """Return a transcript with as many entries, and as much of each, as there is room for."""
+    entries, characters = _HEAD, MAX_ENTRY
+    while not budget.take(sum(len(entry[1]) for entry in (*transcript.head, *transcript.tail))):
+        entries, characters = entries // 2, characters // 2
+        if not entries:
+            return ShownTranscript(note="Not shown: the report has reached its size limit.")
+        transcript = shortened(transcript, entries, characters)
+    return transcript
+
+
+def shortened(transcript: ShownTranscript, entries: int, characters: int) -> ShownTranscript:
+    """Return a transcript with at most this many entries of its beginning and of its end, and characters of each."""
+    head, tail, left_out = transcript.head, transcript.tail, transcript.left_out
+    if not left_out and len(head) > 2 * entries:
+        head, tail = head[:entries], head[-entries:] if entries else ()
+    elif left_out:
+        head, tail = head[:entries], tail[-entries:] if entries else ()
+    missing = len(transcript.head) + len(transcript.tail) - len(head) - len(tail)
+    return replace(
+        transcript,
+        head=tuple((label, _cut(words, characters)) for label, words in head),
+        tail=tuple((label, _cut(words, characters)) for label, words in tail),
+        left_out=left_out + missing,
+    )
 
 
 def _entries(lines: Sequence[bytes]) -> tuple[tuple[str, str], ...]:
@@ -395,8 +429,11 @@ def _parsed(line: bytes) -> Any:  # noqa: ANN401 - JSON
 
 
 def _bounded(content: str) -> str:
-    cut = content if len(content) <= MAX_ENTRY else f"{content[:MAX_ENTRY]}… ({len(content) - MAX_ENTRY:,} more)"
-    return without_lone_surrogates(cut)
+    return without_lone_surrogates(_cut(content, MAX_ENTRY))
+
+
+def _cut(content: str, limit: int) -> str:
+    return content if len(content) <= limit else f"{content[:limit]}… ({len(content) - limit:,} more)"
 
 
 def _cost(lines: Sequence[bytes]) -> float | None:

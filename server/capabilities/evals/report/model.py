@@ -260,13 +260,28 @@ class PatternRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AssertionChange:
+    """An assertion that passes more or less often than in the baseline; runs are those passed, and all that count."""
+
+    case: str
+    text: str
+    difference: float
+    ours: tuple[int, int]
+    theirs: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
-    """What the runs of an iteration add up to; `pairing` is None without a case that is graded in both arms."""
+    """What the runs of an iteration add up to; `pairing` is None without a case that is graded in both arms.
+
+    Of the `changed` assertions, those that differ most come first.
+    """
 
     arms: tuple[ArmScore, ...] = ()
     pairing: Pairing | None = None
     verdict: ShownVerdict = ShownVerdict(Tone.NONE, "No verdict", "No run is graded.")
     patterns: tuple[PatternRow, ...] = ()
+    changed: tuple[AssertionChange, ...] = ()
 
     def of(self, arm: str) -> ArmScore | None:
         """Return the numbers of an arm."""

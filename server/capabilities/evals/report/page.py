@@ -17,10 +17,18 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from server.capabilities.evals.report.ci import GateOutcome
+from server.capabilities.evals.report.details import Parts, arm_name
 from server.capabilities.evals.report.model import RunCosts, Tone
+from server.capabilities.evals.report.overview import (
+    LONGEST_NAME,
+    OUTCOMES,
+    STATES,
+    baseline_words,
+    case_rows,
+)
 from server.capabilities.evals.report.scores import (
-    check_scores,
     difference,
+    further_bounds,
     interval_text,
     points,
     points_interval,
@@ -32,26 +40,36 @@ from server.html.asset_files import asset, base_style, source_digest
 from server.html.charts import Line
 from server.html.differences import description_diff
 from server.html.environment import template_environment
-from server.html.words import UNKNOWN, amount, dollars, percent
-from skills_core.diagnostics import agreeing
+from server.html.words import UNKNOWN, amount
 from skills_core.evals.statistics import wilson
 
 if TYPE_CHECKING:
     from server.capabilities.evals.report.ci import CiGate
     from server.capabilities.evals.report.model import (
-        Case,
+        ArmScore,
         Iteration,
         Results,
         RoundScore,
-        Run,
         TriggerRound,
         TriggerSet,
     )
-    from skills_core.evals.grading.results import AssertionResult
+    from server.capabilities.evals.report.overview import CaseRow
+    from skills_core.evals.triggers.results import QueryResult
 
 
 REFRESH_SECONDS: Final = 5
 """How often the page looks for new results while the work runs."""
+
+MOST_ROWS: Final = 40
+"""Rows of a list beside the cases, such as patterns; the rest is a number, and lies in the cases."""
+
+_CHARTED: Final = 12
+# Cases in the chart of the first screen; all are in the list.
+
+_MOST_LINES: Final = 6
+# Lines of one pattern.
+
+_SCRIPTS: Final = ("elements.js", "comparison.js", "details.js", "feedback.js", "cases.js", "refresh.js")
 
 _TONE_MARKS: Final = {Tone.GOOD: "✓", Tone.BAD: "✗", Tone.MIXED: "±", Tone.NONE: "?"}
 
@@ -77,10 +95,13 @@ def render_page(workspace: Results, options: PageOptions) -> str:
     newest = workspace.iterations[-1] if workspace.iterations else None
     triggers = workspace.triggers[-1] if workspace.triggers else None
     costs = list(_costs(workspace))
+    rows = case_rows(newest) if newest else []
+    changed = newest.scores.changed if newest else ()
     shown = {
         "summary": True,
-        "patterns": newest and newest.scores.patterns,
         "cases": newest,
+        "patterns": newest and newest.scores.patterns,
+        "numbers": newest,
         "triggers": triggers,
         "cost": costs,
         "problems": workspace.problems,
@@ -96,10 +117,16 @@ def render_page(workspace: Results, options: PageOptions) -> str:
         policy=content_policy(served=options.served),
         style=Markup(_style()),  # noqa: S704 - ours
         script=Markup(_script()),  # noqa: S704 - ours
-        earlier_feedback=_feedback_before(workspace),
-        iteration_lines=iteration_lines(workspace.iterations),
+        rows=rows,
+        row_of={row.case.key: row for row in rows},
+        lost=[each for each in changed if each.difference < 0],
+        gained=[each for each in changed if each.difference > 0],
+        parts=Markup("\n".join(_parts(workspace, options, rows))),  # noqa: S704 - Base64
+        iteration_lines=iteration_lines(workspace.iterations[-MOST_ROWS:]),
         costs=costs,
         total_cost=_sum([spent for _, spent in costs]),
+        earlier_cost=_sum([spent for _, spent in costs[:-MOST_ROWS]]),
+        queries=_queries(triggers),
         **(_of_triggers(workspace.triggers, triggers) if triggers else {}),
     )
 
@@ -110,30 +137,37 @@ def _environment() -> Environment:
         PackageLoader("server.capabilities.evals.report"),
         {
             "baseline_name": _baseline_name,
-            "check_scores": check_scores,
+            "baseline_words": baseline_words,
             "interval_text": interval_text,
             "points": points,
             "points_interval": points_interval,
             "spread_text": spread_text,
             "amount": amount,
             "difference": difference,
-            "evidence_of": _evidence_of,
+            "further_bounds": further_bounds,
             "feedback_count": _feedback_count,
             "gate_badges": _GATE_BADGES,
             "refresh": REFRESH_SECONDS,
-            "run_numbers": _run_numbers,
+            "charted": _CHARTED,
+            "most_lines": _MOST_LINES,
+            "most_rows": MOST_ROWS,
+            "outcomes": OUTCOMES,
+            "states": STATES,
+            "effect_places": effect_places,
+            "money_per_run": _money_per_run,
             "stale": STALE_SECONDS,
             "tone_marks": _TONE_MARKS,
             "trigger_verdict": trigger_verdict,
             "unknown": UNKNOWN,
         },
     )
-    environment.filters["arm"] = _arm_name
+    environment.filters["arm"] = arm_name
+    environment.filters["cut"] = _cut
     return environment
 
 
-def _arm_name(arm: str) -> str:
-    return arm.replace("_", " ")
+def _cut(text: str, length: int = LONGEST_NAME) -> str:
+    return text if len(text) <= length else f"{text[:length]}…"
 
 
 def _baseline_name(iteration: Iteration) -> str:
@@ -141,7 +175,7 @@ def _baseline_name(iteration: Iteration) -> str:
     if iteration.baseline is None:
         return "none"
     version = dict(iteration.facts).get("Old skill", "")
-    return f"{_arm_name(iteration.baseline)} ({version})" if version else _arm_name(iteration.baseline)
+    return f"{arm_name(iteration.baseline)} ({version})" if version else arm_name(iteration.baseline)
 
 
 def _feedback_count(iteration: Iteration) -> int:
@@ -153,22 +187,38 @@ def _feedback_before(workspace: Results) -> Mapping[str, str]:
     return {case.key: case.feedback for each in workspace.iterations[-2:-1] for case in each.cases if case.feedback}
 
 
-def _evidence_of(case: Case, arm: str, assertion: str) -> list[tuple[Run, AssertionResult]]:
-    runs = case.of(arm)
-    return [(run, check) for run in runs for check in run.checks if check.text == assertion and check.evidence]
+def _parts(workspace: Results, options: PageOptions, rows: Sequence[CaseRow]) -> Sequence[str]:
+    """Return the parts that the page holds; a served page asks for those of cases when they are opened."""
+    newest = workspace.iterations[-1] if workspace.iterations and not options.served else None
+    triggers = workspace.triggers[-1] if workspace.triggers else None
+    queries = _queries(triggers)
+    runs = sum(len(case.runs) for case in newest.cases) if newest else 0
+    parts = Parts((len(rows) if newest else 0) + len(queries), runs)
+    if newest:
+        earlier = _feedback_before(workspace)
+        for row in rows:
+            parts.add_case(row.id, newest, row.case, earlier.get(row.case.key))
+    if triggers:
+        for place, query in enumerate(queries, 1):
+            parts.add_query(f"query-{place}", triggers, query)
+    return parts.lines
 
 
-def _run_numbers(run: Run) -> str:
-    shown = [percent(run.rate)]
-    shown += [f"{amount(run.seconds)} s"] * (run.seconds is not None)
-    shown += [_number_of(run.tokens, "token"), _number_of(run.tool_calls, "tool call")]
-    shown += [dollars(run.cost)] * (run.cost is not None)
-    return ", ".join(filter(None, shown))
+def _queries(triggers: TriggerSet | None) -> list[QueryResult]:
+    """Return the queries with transcripts."""
+    found = triggers.results.results if triggers else ()
+    return [each for each in found if triggers and any(map(triggers.transcripts.get, each.transcripts))]
 
 
-def _number_of(value: float | None, noun: str) -> str:
-    """Return a number that may be a mean with its noun; empty if it is not known."""
-    return "" if value is None else f"{amount(value)} {agreeing(1 if value == 1 else 2, noun, f'{noun}s')}"
+def _money_per_run(score: ArmScore | None) -> float | None:
+    return score.cost / score.runs if score and score.cost is not None and score.runs else None
+
+
+def effect_places(low: float, high: float | None = None) -> tuple[float, float]:
+    """Return where a stretch of differences begins on a chart 200 wide, from -1 on the left to 1, and its width."""
+    ends = sorted((low, low if high is None else high))
+    left, right = (round(100 + 100 * min(1.0, max(-1.0, end)), 1) for end in ends)
+    return left, round(right - left, 1)
 
 
 def iteration_lines(iterations: Sequence[Iteration]) -> list[Line]:
@@ -176,7 +226,7 @@ def iteration_lines(iterations: Sequence[Iteration]) -> list[Line]:
     lines = []
     for arm in dict.fromkeys(arm for iteration in iterations for arm in iteration.arms):
         scores = [iteration.scores.of(arm) for iteration in iterations]
-        lines.append(Line(_arm_name(arm), tuple(each.rate.mean if each and each.rate else None for each in scores)))
+        lines.append(Line(arm_name(arm), tuple(each.rate.mean if each and each.rate else None for each in scores)))
     return lines
 
 
@@ -228,7 +278,7 @@ def _of_arms(iteration: Iteration) -> Iterator[tuple[str, RunCosts]]:
     for arm in iteration.arms:
         runs = [run for case in iteration.cases for run in case.of(arm)]
         yield (
-            f"{iteration.label}, {_arm_name(arm)}",
+            f"{iteration.label}, {arm_name(arm)}",
             _sum([RunCosts(1, run.seconds, run.tokens, run.cost) for run in runs]),
         )
 
@@ -267,5 +317,8 @@ def _style() -> str:
     return base_style() + asset("server.capabilities.evals.report", "report.css")
 
 
+@cache
 def _script() -> str:
-    return asset("server.capabilities.evals.report", "report.js")
+    """Return the scripts of the page as one, because the policy allows one."""
+    texts = "\n".join(asset("server.capabilities.evals.report", name) for name in _SCRIPTS)
+    return f'"use strict";\n(() => {{\n{texts}}})();\n'

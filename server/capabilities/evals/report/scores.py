@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.evals.report.folder import count, number, text
 from server.capabilities.evals.report.model import (
     ArmScore,
+    AssertionChange,
     Bound,
     CaseScore,
     CheckScore,
@@ -104,7 +105,21 @@ def read_scores(benchmark: Mapping[str, Any], iteration: Iteration) -> Scores:
         # Another tool may have a verdict of its own, which counts.
         verdict=read_verdict(recorded) or read_verdict(effect) or Scores().verdict,
         patterns=tuple(_patterns(record(values.get("patterns")), iteration)),
+        changed=tuple(_changes(record(values.get("patterns")), iteration)),
     )
+
+
+def _changes(patterns: Mapping[str, Any], iteration: Iteration) -> Iterator[AssertionChange]:
+    for each in records(patterns.get("changed")):
+        difference = number(each.get("difference"))
+        ours, theirs = (_counts(each.get(arm)) for arm in (iteration.subject, iteration.baseline or ""))
+        if difference and ours and theirs:
+            yield AssertionChange(text(each.get("eval")), text(each.get("assertion")), difference, ours, theirs)
+
+
+def _counts(values: Any) -> tuple[int, int] | None:  # noqa: ANN401 - JSON
+    passed, runs = count(record(values).get("passed")), count(record(values).get("runs"))
+    return (passed, runs) if passed is not None and runs else None
 
 
 def _scored(iteration: Iteration) -> Mapping[str, Any]:
@@ -186,6 +201,17 @@ def _pairing(iteration: Iteration, effect: Mapping[str, Any], delta: Mapping[str
         seconds=number(delta.get("time_seconds")),
         tokens=number(delta.get("tokens")),
     )
+
+
+def further_bounds(pair: Pairing) -> Iterator[str]:
+    """Yield what the difference would be if failed runs counted, and if those that did not load the skill did not."""
+    zero, treated = pair.failures_as_zero, pair.as_treated
+    if zero.difference is not None and zero.difference != pair.difference:
+        shown = f"{points(zero.difference)} {points_interval(zero.interval)}".rstrip()
+        yield f"With failed and repeated runs as 0: {shown}"
+    if treated is not None and treated.difference is not None and pair.not_loaded:
+        without = f"Without {counted(pair.not_loaded, 'run')} that never loaded the skill"
+        yield f"{without}: {points(treated.difference)} {points_interval(treated.interval)}".rstrip()
 
 
 def _bound(values: Any) -> Bound:  # noqa: ANN401 - JSON

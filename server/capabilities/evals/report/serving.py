@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import anyio.to_thread
 import uvicorn
 from starlette.applications import Starlette
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from server.capabilities.evals.report.details import case_details
+from server.capabilities.evals.report.details import json_bytes as part_bytes
 from server.capabilities.evals.report.folder import WorkspaceFolder
 from server.capabilities.evals.report.model import feedback_version
 from server.capabilities.evals.report.page import content_policy
-from server.capabilities.evals.report.workspace import read_workspace
+from server.capabilities.evals.report.workspace import ReadCase, read_case, read_workspace
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
 from server.capabilities.evals.workspace import work_runs
 from skills_core.disk.files import Location, Reader
@@ -37,7 +39,6 @@ from skills_core.evals.feedback import FEEDBACK_FILE, with_words
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -55,10 +56,11 @@ class FeedbackChangedError(FeedbackError):
         self.current = current
 
 
-def save_feedback(workspace: Path, iteration: str, case: str, words: str, outputs: str = "") -> None:
+def save_feedback(workspace: Path, iteration: str, case: str, words: str, outputs: str = "", run: str = "") -> None:
     """Write the words on one case into the feedback of an iteration, and keep all others.
 
-    `outputs` is the digest of the outputs that they are about, empty if it is unknown.
+    `outputs` is the digest of the outputs that they are about, empty if it is unknown, and `run` the ID that
+    skill-creator gives the run that its viewer shows them for.
 
     Raises:
         FeedbackError: the existing file is not one of feedback, or the file cannot be written.
@@ -66,7 +68,7 @@ def save_feedback(workspace: Path, iteration: str, case: str, words: str, output
     relative = f"{iteration}/{FEEDBACK_FILE}".lstrip("/")
     kept = _existing(workspace, relative)
     try:
-        write_file(Location(workspace, relative), json_bytes(with_words(kept, case, words, outputs)))
+        write_file(Location(workspace, relative), json_bytes(with_words(kept, case, words, outputs, run)))
     except SkillsError as error:
         raise FeedbackError(f"the feedback was not saved: {error}") from None
 
@@ -125,6 +127,7 @@ class ReportServer:
         self.app = Starlette(
             routes=[
                 Route("/{token}/", self._guarded(self._page), methods=["GET"]),
+                Route("/{token}/case", self._guarded(self._case), methods=["GET"]),
                 Route("/{token}/state", self._guarded(self._state), methods=["GET"]),
                 Route("/{token}/feedback", self._guarded(self._feedback, writes=True), methods=["POST"]),
             ]
@@ -184,7 +187,17 @@ class ReportServer:
         return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
     def _render(self) -> str:
-        return current_page(read_workspace(self._root), served=True, running=work_runs(self._root))
+        return current_page(read_workspace(self._root, details=False), served=True, running=work_runs(self._root))
+
+    async def _case(self, request: Request) -> Response:
+        key = request.query_params.get("key", "")
+        try:
+            details = await anyio.to_thread.run_sync(_details_of, self._root, key)
+        except SkillsError as error:
+            return _refusal(str(error), 404)
+        if details is None:
+            return _refusal(f"there is no case {key[:100]!r} in the newest iteration; load the page again", 404)
+        return Response(part_bytes(details), media_type="application/json")
 
     async def _state(self, _: Request) -> Response:
         return JSONResponse({"state": await anyio.to_thread.run_sync(_state_of, self._root)})
@@ -206,16 +219,27 @@ class ReportServer:
         return JSONResponse({"saved": sent.case, "version": feedback_version(sent.feedback)})
 
     def _save(self, sent: _Sent) -> None:
-        workspace = read_workspace(self._root)
-        newest = workspace.iterations[-1] if workspace.iterations else None
-        case = next((each for each in newest.cases if each.key == sent.case), None) if newest else None
-        if newest is None or case is None:
+        found = read_case(self._root, sent.case)
+        if found is None:
             raise FeedbackError(f"there is no case {sent.case[:100]!r} in the newest iteration; load the page again")
-        current = case.feedback
+        current = found.case.feedback
         # The same text twice is not a conflict: a click saves what leaving the field has saved.
         if feedback_version(current) not in {sent.version, feedback_version(sent.feedback)}:
             raise FeedbackChangedError(current or "")
-        save_feedback(self._root, newest.folder, sent.case, sent.feedback, sent.outputs or case.outputs_digest)
+        outputs = sent.outputs or found.case.outputs_digest
+        folder = found.iteration.folder
+        save_feedback(self._root, folder, sent.case, sent.feedback, outputs, _review_id(folder, found))
+
+
+def _review_id(folder: str, found: ReadCase) -> str:
+    """Return the ID of the first run of the skill's arm as skill-creator makes it: its path in the iteration."""
+    paths = [run.path.removeprefix(f"{folder}/") for run in found.case.of(found.iteration.subject) if run.path]
+    return paths[0].replace("/", "-") if paths else ""
+
+
+def _details_of(root: Path, key: str) -> Mapping[str, Any] | None:
+    found = read_case(root, key)
+    return case_details(found.iteration, found.case, found.earlier) if found else None
 
 
 class _Sent(NamedTuple):

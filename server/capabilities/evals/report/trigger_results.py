@@ -101,7 +101,7 @@ def _transcripts(
     results: tuple[QueryResult, ...], folder: WorkspaceFolder, relative: str, budget: Budget
 ) -> dict[str, ShownTranscript]:
     names = [name for each in results for name in each.transcripts[:_MAX_TRANSCRIPTS] if _TRANSCRIPT.fullmatch(name)]
-    return {name: read_lines(folder, f"{relative}/{name}".lstrip("/"), budget) for name in names}
+    return {name: read_lines(folder, f"{relative}/{name}".lstrip("/"), budget.share(len(names))) for name in names}
 
 
 def _results_of_history(history: list[Mapping[str, Any]]) -> tuple[QueryResult, ...]:

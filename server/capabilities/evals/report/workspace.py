@@ -171,14 +171,19 @@ def is_iteration(folder: WorkspaceFolder, relative: str) -> bool:
     return "benchmark.json" in names or any(name.startswith("eval-") for name in names)
 
 
-def read_iteration(folder: WorkspaceFolder, relative: str, position: int, budget: Budget | None) -> Iteration:
-    """Return the iteration in a folder; without a budget, without outputs and transcripts."""
+def read_iteration(
+    folder: WorkspaceFolder, relative: str, position: int, budget: Budget | None, only: str | None = None
+) -> Iteration:
+    """Return the iteration in a folder; without a budget, without outputs and transcripts.
+
+    With the key of a case as `only`, the iteration has this case alone, or none.
+    """
     benchmark = folder.json(f"{relative}/benchmark.json".lstrip("/"))
     config = folder.json(f"{relative}/config.json".lstrip("/"))
     values = _of_this_tool(record(benchmark), record(config)) if config is not None else record(benchmark)
     metadata = record(values.get("metadata"))
     order = first(metadata, "evals_run") or record(config).get("evals_run")
-    cases = _cases(folder, relative, records(values.get("runs")), budget, texts(order))
+    cases = _cases(folder, relative, records(values.get("runs")), budget, texts(order), only)
     feedback = read_feedback(folder.json(f"{relative}/{FEEDBACK_FILE}".lstrip("/")), {case.key for case in cases})
     started = config is not None
     number_of = count(relative.rpartition("-")[2])
@@ -227,13 +232,16 @@ def _cases(
     entries: list[Mapping[str, Any]],
     budget: Budget | None,
     order: Sequence[str],
+    only: str | None,
 ) -> list[Case]:
     """Return the cases: first those whose ids `order` has, in the order of their file."""
     top = f"{relative}/runs" if "runs" in folder.folders(relative) else relative
-    found = [_case(folder, top, name, budget) for name in folder.folders(top)]
+    names = [name for name in folder.folders(top) if only is None or printable(name) == only]
+    share = budget.share(len(names)) if budget else None
+    found = [_case(folder, top, name, share) for name in names]
     cases = [case for case in found if case is not None]
     if not cases:
-        return _of_benchmark(entries)
+        return [case for case in _of_benchmark(entries) if only is None or case.key == only]
     places = {identifier: place for place, identifier in reversed([*enumerate(order)])}
     cases.sort(key=lambda found: places.get(found[1], len(order)))
     return [_completed(case, identifier, entries) for case, identifier in cases]
@@ -251,13 +259,14 @@ def _case(folder: WorkspaceFolder, top: str, name: str, budget: Budget | None) -
     others = (record(folder.json(f"{place}/eval_metadata.json")) for place in places)
     metadata = metadata or next(filter(None, others), {})
     identifier = text(metadata.get("eval_id")) or name.removeprefix("eval-")
+    shares = [budget.share(len(runs)) if budget else None for _ in runs]
     case = Case(
         key=printable(name),
         name=text(metadata.get("eval_name")) or printable(name.removeprefix("eval-")),
         prompt=text(metadata.get("prompt")),
         expected=text(metadata.get("expected_output")),
         assertions=_assertions(metadata),
-        runs=tuple(read_run(folder, run, budget) for run in runs),
+        runs=tuple(read_run(folder, run, share) for run, share in zip(runs, shares, strict=True)),
         comparison=_comparison(folder, path),
     )
     return case, identifier
@@ -325,8 +334,10 @@ class WorkspaceError(SkillsError):
     """A folder has no results of evals or of trigger queries."""
 
 
-def read_workspace(root: Path) -> Results:
+def read_workspace(root: Path, *, details: bool = True) -> Results:
     """Return the results in a workspace; files that cannot be used are named in its `problems`.
+
+    Without `details`, there are no outputs and no transcripts, which `read_case` returns of a case.
 
     Raises:
         WorkspaceError: there is no such folder, or it holds no results.
@@ -338,7 +349,31 @@ def read_workspace(root: Path) -> Results:
         )
     with Reader() as reader:
         folder = WorkspaceFolder(root, reader)
-        return _workspace(folder, root)
+        return _workspace(folder, root, details=details)
+
+
+class ReadCase(NamedTuple):
+    """A case of the newest iteration with its outputs and transcripts; the iteration has this case alone.
+
+    `earlier` is the feedback on the case in the iteration before.
+    """
+
+    iteration: Iteration
+    case: Case
+    earlier: str | None
+
+
+def read_case(root: Path, key: str) -> ReadCase | None:
+    """Return a case of the newest iteration; None if there is none of this key. No other case is read."""
+    with Reader() as reader:
+        folder = WorkspaceFolder(root, reader)
+        found = [read_iteration(folder, name, 1, None, key) for name in iteration_names(folder)[-2:-1]]
+        for name in iteration_names(folder)[-1:]:
+            iteration = read_iteration(folder, name, 1, Budget(), key)
+            for case in iteration.cases:
+                earlier = [each.feedback for before in found for each in before.cases]
+                return ReadCase(iteration, case, next(iter(earlier), None) or None)
+    return None
 
 
 def iteration_names(folder: WorkspaceFolder) -> list[str]:
@@ -350,12 +385,12 @@ def iteration_names(folder: WorkspaceFolder) -> list[str]:
     return sorted(named, key=lambda name: (count(name.rpartition("-")[2]) or 0, natural(name)))
 
 
-def _workspace(folder: WorkspaceFolder, root: Path) -> Results:
+def _workspace(folder: WorkspaceFolder, root: Path, *, details: bool) -> Results:
     names, numbered = folder.folders(), iteration_names(folder)
     kept = numbered[-_MAX_ITERATIONS:]
     # The report shows outputs and transcripts of the newest iteration alone.
     iterations = tuple(
-        read_iteration(folder, name, place, Budget() if place == len(kept) else None)
+        read_iteration(folder, name, place, Budget() if details and place == len(kept) else None)
         for place, name in enumerate(kept, 1)
     )
     places = ["", *sorted((name for name in names if name not in numbered), key=natural)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.capabilities.evals.conftest import AGENT, HELLO, SAYS_HELLO, Lab
+from tests.capabilities.evals.report.test_page import parts_of
 from tests.model_endpoint import ModelEndpoint
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
@@ -233,9 +234,8 @@ def test_feedback_stays_with_the_outputs_that_it_was_given_for(lab: Lab, endpoin
     assert lab.report(agent=changes)["iteration"] == 1
     given = lab.file("feedback.json")
     assert (given["eval-1"], given["eval-2"], set(given["outputs"])) == ("too short", "", {"eval-1", "eval-2"})
-    page = (lab.workspace / "report.html").read_text(encoding="utf-8")
-    assert "Feedback on outputs that were replaced" in page
-    assert "Reviewed; it is fine." not in page
+    parts = parts_of((lab.workspace / "report.html").read_text(encoding="utf-8"))
+    assert [(each["replaced"], each["feedback"]) for each in parts.values()] == [("too short", None), ("", None)]
     # Nor does a model hear of it as feedback on the new outputs.
     endpoint.script = ['{"summary": "none", "changes": []}']
     lab.run("--propose", "--model", endpoint.model, agent="")
@@ -249,8 +249,8 @@ def test_a_new_iteration_begins_without_feedback_on_the_old_one(lab: Lab) -> Non
     (lab.workspace / "iteration-1" / "feedback.json").write_text(json.dumps(given))
     assert lab.report()["feedback"].endswith("iteration-2/feedback.json")
     assert (lab.file("feedback.json"), lab.file("feedback.json", 2)) == (given, {})
-    page = (lab.workspace / "report.html").read_text(encoding="utf-8")
-    assert "Feedback on the iteration before" in page
+    parts = parts_of((lab.workspace / "report.html").read_text(encoding="utf-8"))
+    assert sorted(each["earlier"] for each in parts.values()) == ["", "too short"]
 
 
 def test_feedback_that_cannot_be_read_is_not_replaced(lab: Lab) -> None:

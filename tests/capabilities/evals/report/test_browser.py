@@ -60,16 +60,27 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return write_report(WORKSPACES[request.param](root), running=False).as_uri()
 
 
+def open_all(browser: Chromium) -> None:
+    """Open all that is folded, also what is made by opening something else."""
+    browser.evaluate("document.querySelectorAll('#case-list > details').forEach((fold) => { fold.hidden = false; })")
+    browser.wait_until(
+        """(() => {
+          const closed = [...document.querySelectorAll('details:not([open])')];
+          closed.forEach((fold) => { fold.open = true; });
+          const waiting = [...document.querySelectorAll('.details')].filter((area) => !area.childElementCount);
+          return !closed.length && !waiting.length && !document.querySelector('[aria-busy=true]');
+        })()"""
+    )
+
+
 def test_nothing_foreign_runs_and_no_request_leaves(browser: Chromium, page: str) -> None:
     browser.open(page)
-    browser.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-    # Images are decoded when they are in view; wait for all of them.
-    browser.evaluate("[...document.images].forEach((image) => { image.loading = 'eager'; })")
+    open_all(browser)
     browser.evaluate("Promise.all([...document.images].map((image) => image.decode().catch(() => 0))).then(() => 1)")
     assert browser.evaluate("window.hacked") is None
     assert [url for url in browser.requests if not url.startswith("data:image/")] == [page]
     assert browser.evaluate("window.violations") == []
-    assert browser.evaluate("document.scripts.length") == 1
+    assert browser.evaluate("[...document.scripts].map((script) => script.type)") == ["application/json", ""]
     assert browser.evaluate("document.querySelectorAll('[onerror], [onload], iframe, object, embed').length") == 0
 
 
@@ -96,7 +107,7 @@ def test_the_page_is_readable_at_each_width_in_light_and_dark(
 ) -> None:
     browser.show(width=width, dark=dark)
     browser.open(page)
-    browser.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+    open_all(browser)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     assert background == ("rgb(19, 21, 26)" if dark else "rgb(247, 247, 245)")
@@ -107,7 +118,7 @@ def test_the_page_is_readable_at_each_width_in_light_and_dark(
 def test_the_page_has_no_barrier_that_axe_finds(browser: Chromium, page: str, *, dark: bool) -> None:
     browser.show(dark=dark)
     browser.open(page)
-    browser.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
+    open_all(browser)
     browser.evaluate(f"{AXE.read_text(encoding='utf-8')}; 0")
     found = browser.evaluate(
         "axe.run(document).then((result) => result.violations.map((each) => [each.id, each.help]))"
@@ -117,10 +128,11 @@ def test_the_page_has_no_barrier_that_axe_finds(browser: Chromium, page: str, *,
 
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Chromium, page: str) -> None:
     browser.open(page)
-    press_tab(browser)
+    press(browser, "Tab")
     assert browser.evaluate("document.activeElement.className") == "skip"
     assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     assert browser.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    open_all(browser)
     # What scrolls by itself can be scrolled by the keyboard.
     unreachable = browser.evaluate(
         """[...document.querySelectorAll('pre, .scrolled')].filter((each) =>
@@ -129,9 +141,19 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser: Chromium
     assert unreachable == 0
 
 
-def press_tab(browser: Chromium) -> None:
+KEYS = {"Tab": 9, "Enter": 13, "ArrowDown": 40, "ArrowUp": 38, "/": 191}
+
+
+def press(browser: Chromium, key: str) -> None:
+    text = {"Enter": "\r", "/": "/"}.get(key, "")
     for kind in ("keyDown", "keyUp"):
-        browser.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        pressed = {
+            "type": kind,
+            "key": key,
+            "windowsVirtualKeyCode": KEYS[key],
+            "text": text if kind == "keyDown" else "",
+        }
+        browser.call("Input.dispatchKeyEvent", **pressed)
 
 
 def test_print_shows_all_of_a_text_and_no_controls(browser: Chromium, page: str) -> None:
@@ -163,26 +185,36 @@ def environment() -> dict[str, str]:
     return {**os.environ, "BROWSER": "true", "PYTHONPATH": str(REPOSITORY)}
 
 
+def open_case(browser: Chromium, place: int = 0) -> None:
+    browser.evaluate(f"document.querySelectorAll('#case-list > details')[{place}].open = true")
+    browser.wait_until(f"document.querySelectorAll('#case-list > details')[{place}].querySelector('form') !== null")
+
+
 def saved(root: Path) -> Any:
-    return json.loads((root / "iteration-1/feedback.json").read_text(encoding="utf-8"))
+    found = json.loads((root / "iteration-1/feedback.json").read_text(encoding="utf-8"))
+    return {name: each for name, each in found.items() if name != "reviews"}
 
 
 def test_feedback_is_saved_and_said_aloud(browser: Chromium, served: tuple[Path, str]) -> None:
     root, url = served
     browser.open(url)
+    open_case(browser)
     assert browser.evaluate("document.querySelector('.saved').getAttribute('role')") == "status"
     browser.evaluate("document.querySelector('textarea').focus()")
     browser.call("Input.insertText", text="no labels </textarea><script>window.hacked = 1</script>")
     assert browser.evaluate("document.querySelector('.saved').textContent") == "Not saved yet."
-    browser.evaluate("document.querySelector('form button').click()")
+    browser.evaluate("document.querySelector('form.feedback button').click()")
     browser.wait_until("document.querySelector('.saved').textContent === 'Saved.'")
     assert saved(root) == {"eval-a": "no labels </textarea><script>window.hacked = 1</script>"}
     browser.open(url)
+    # What was opened is open again.
+    browser.wait_until("document.querySelector('textarea') !== null")
     text = "document.querySelector('textarea').value"
     assert browser.evaluate(text) == "no labels </textarea><script>window.hacked = 1</script>"
     assert browser.evaluate("window.hacked") is None
     # An empty text means that the case is fine.
-    browser.evaluate("document.querySelectorAll('form')[1].requestSubmit()")
+    open_case(browser, 1)
+    browser.evaluate("document.querySelectorAll('form.feedback')[1].requestSubmit()")
     browser.wait_until("document.querySelectorAll('.saved')[1].textContent === 'Saved.'")
     assert saved(root)["eval-b"] == ""
     assert all(request.startswith((url, "data:image/")) for request in browser.requests)
@@ -192,13 +224,13 @@ def test_feedback_is_saved_and_said_aloud(browser: Chromium, served: tuple[Path,
 def test_a_page_of_running_work_shows_new_results_by_itself(browser: Chromium, served: tuple[Path, str]) -> None:
     root, url = served
     browser.open(url)
-    assert browser.evaluate("document.querySelectorAll('article').length") == 2
-    browser.evaluate("document.querySelectorAll('article details').forEach((fold) => { fold.open = true; })")
+    assert browser.evaluate("document.querySelectorAll('.case').length") == 2
+    open_case(browser)
     browser.wait_until(f"performance.getEntriesByName('{url}state').length > 0")
     write_run(write_case(root / "iteration-1", "c") / "with_skill", grading(True))
-    browser.wait_until("document.querySelectorAll('article').length === 3")
+    browser.wait_until("document.querySelectorAll('.case').length === 3")
     # What was opened stays open.
-    assert browser.evaluate("document.querySelector('article details').open")
+    browser.wait_until("document.querySelectorAll('.case form').length === 1")
     browser.evaluate("document.getElementById('pause').click()")
     assert browser.evaluate("document.getElementById('pause').getAttribute('aria-pressed')") == "true"
 
@@ -206,11 +238,15 @@ def test_a_page_of_running_work_shows_new_results_by_itself(browser: Chromium, s
 def test_another_tab_overwrites_nothing_unasked(browser: Chromium, served: tuple[Path, str]) -> None:
     root, url = served
     browser.open(url)
+    open_case(browser)
     area = "document.querySelector('textarea')"
     browser.evaluate(f"{area}.value = 'from this tab'; {area}.dispatchEvent(new Event('input'))")
     # The other tab saves first.
     save_feedback(root, "iteration-1", "eval-a", "from the other tab")
-    send, status = "document.querySelector('form').requestSubmit()", "document.querySelector('.saved').textContent"
+    send, status = (
+        "document.querySelector('form.feedback').requestSubmit()",
+        "document.querySelector('.saved').textContent",
+    )
     for _ in range(2):
         browser.evaluate(send)
         browser.wait_until(f"{status}.startsWith('Not saved')")

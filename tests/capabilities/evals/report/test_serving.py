@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,9 @@ class Opened:
         url = more.pop("url", f"{self.url}feedback")
         return await self.client.post(url, content=content, headers={k: v for k, v in sent.items() if v})
 
+    async def case(self, key: str) -> Any:
+        return (await self.client.get(f"{self.url}case", params={"key": key})).json()
+
 
 @pytest.fixture
 async def opened(root: Path) -> AsyncIterator[Opened]:
@@ -49,6 +51,10 @@ async def opened(root: Path) -> AsyncIterator[Opened]:
     server.close()
 
 
+def words_of(root: Path) -> Any:
+    return {name: each for name, each in feedback_of(root).items() if name != "reviews"}
+
+
 def feedback_of(root: Path) -> Any:
     return json.loads((root / "iteration-2/feedback.json").read_bytes())
 
@@ -56,10 +62,15 @@ def feedback_of(root: Path) -> Any:
 async def test_the_text_of_a_case_is_saved_and_others_are_kept(root: Path, opened: Opened) -> None:
     assert (await opened.save({"case": "eval-a", "feedback": "no labels 📈"})).status_code == 200
     assert (await opened.save({"case": "eval-b", "feedback": ""})).status_code == 200
-    assert feedback_of(root) == {"eval-a": "no labels 📈", "eval-b": ""}
+    found = feedback_of(root)
+    # skill-creator's viewer shows reviews alone, and keeps nothing else.
+    assert [(each["run_id"], each["feedback"]) for each in found.pop("reviews")] == [
+        ("eval-a-with_skill", "no labels 📈"),
+        ("eval-b-with_skill", ""),
+    ]
+    assert found == {"eval-a": "no labels 📈", "eval-b": ""}
     assert sorted(path.name for path in root.rglob("*feedback*")) == ["feedback.json"]
-    page = (await opened.client.get(opened.url)).text
-    assert ">\nno labels 📈</textarea>" in page
+    assert (await opened.case("eval-a"))["feedback"] == "no labels 📈"
 
 
 async def test_a_later_save_does_not_overwrite_the_text_of_another_tab(root: Path, opened: Opened) -> None:
@@ -67,21 +78,34 @@ async def test_a_later_save_does_not_overwrite_the_text_of_another_tab(root: Pat
     refused = await opened.save({"case": "eval-a", "feedback": "from another"})
     assert (refused.status_code, refused.json()["feedback"]) == (409, "from one tab")
     assert "changed elsewhere" in refused.json()["error"]
-    assert feedback_of(root) == {"eval-a": "from one tab"}
+    assert words_of(root) == {"eval-a": "from one tab"}
     # A click right after leaving the field sends the same text twice.
     assert (await opened.save({"case": "eval-a", "feedback": "from one tab"})).status_code == 200
     replaced = {"case": "eval-a", "feedback": "from another", "version": refused.json()["version"]}
     assert refused.json()["version"] == first["version"]
     assert (await opened.save(replaced)).status_code == 200
-    assert feedback_of(root) == {"eval-a": "from another"}
+    assert words_of(root) == {"eval-a": "from another"}
 
 
 async def test_the_page_knows_the_version_of_each_text(root: Path, opened: Opened) -> None:
     write(root / "iteration-2/feedback.json", {"eval-a": "hidden\u202e and\r\nlines"})
-    page = (await opened.client.get(opened.url)).text
-    versions = re.findall('data-case="([^"]*)" data-version="([^"]*)"', page)
-    assert versions[1] == ("eval-b", "")
-    assert (await opened.save({"case": "eval-a", "feedback": "x", "version": versions[0][1]})).status_code == 200
+    case = await opened.case("eval-a")
+    assert case["feedback"] == "hidden[U+202E] and\nlines"
+    assert (await opened.case("eval-b"))["version"] == ""
+    assert (await opened.save({"case": "eval-a", "feedback": "x", "version": case["version"]})).status_code == 200
+
+
+async def test_a_case_is_read_when_it_is_opened_and_no_other_is(root: Path, opened: Opened) -> None:
+    case = await opened.case("eval-a")
+    assert [file["content"] for run in case["runs"] for file in run["files"]] == ["An answer to a.\n"]
+    write(root / "iteration-2/eval-a/with_skill/outputs/answer.txt", "x" * 60_000)
+    case = await opened.case("eval-a")
+    assert [file["content"] for run in case["runs"] for file in run["files"]] == ["x" * 60_000]
+    for key in ("eval-c", "../iteration-1/eval-a", "", "eval-a/with_skill"):
+        answer = await opened.client.get(f"{opened.url}case", params={"key": key})
+        assert (answer.status_code, list(answer.json())) == (404, ["error"])
+    answer = await opened.client.get(f"{opened.origin}/wrong/case", params={"key": "eval-a"})
+    assert answer.status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -145,7 +169,7 @@ async def test_what_is_no_feedback_of_a_case_is_refused(root: Path, opened: Open
 async def test_feedback_is_saved_with_the_outputs_that_the_page_has_shown(root: Path, opened: Opened) -> None:
     shown, newer = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
     assert (await opened.save({"case": "eval-a", "feedback": "short", "outputs": shown})).status_code == 200
-    assert feedback_of(root) == {"eval-a": "short", "outputs": {"eval-a": shown}}
+    assert words_of(root) == {"eval-a": "short", "outputs": {"eval-a": shown}}
     assert read_feedback(feedback_of(root), {"eval-a"}).on("eval-a", newer).replaced == "short"
     assert (await opened.save({"case": "eval-a", "feedback": "x", "outputs": "../x"})).status_code == 400
 
@@ -184,6 +208,15 @@ def test_reviews_of_skill_creator_are_kept_beside_ours(root: Path) -> None:
     save_feedback(root, "iteration-2", "eval-a", "new")
     assert feedback_of(root) == {"reviews": reviews, "status": "complete", "eval-a": "new"}
     assert read_feedback(feedback_of(root), {"eval-a"}).words == {"eval-a": "new"}
+
+
+async def test_words_survive_skill_creators_viewer(root: Path, opened: Opened) -> None:
+    for words in ("old", "no labels"):
+        version = (await opened.case("eval-a"))["version"]
+        await opened.save({"case": "eval-a", "feedback": words, "version": version})
+    # The viewer writes the reviews that it has read, and nothing else.
+    write(root / "iteration-2/feedback.json", {"reviews": feedback_of(root)["reviews"], "status": "complete"})
+    assert read_feedback(feedback_of(root), {"eval-a"}).words == {"eval-a": "with_skill: no labels"}
 
 
 @pytest.mark.parametrize("content", ["{broken", "[]", '"text"'])

@@ -10,7 +10,7 @@ import pytest
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import current_page
 from server.html.charts import Line, draw_chart
-from tests.capabilities.evals.report.test_page import Parsed
+from tests.capabilities.evals.report.test_page import Parsed, parts_of, texts_of
 from tests.capabilities.evals.report.workspaces import (
     creator_workspace,
     full_workspace,
@@ -51,8 +51,8 @@ def test_the_tested_skill_comes_first_in_transcripts_too(tmp_path: Path) -> None
     folder = write_case(tmp_path / "iteration-1", "a")
     for arm in ("old_skill", "with_skill"):
         write_run(folder / arm, grading(True), transcript=[{"text": f"I am {arm}"}])
-    text = text_of(tmp_path)
-    assert text.index("I am with_skill") < text.index("I am old_skill")
+    texts = texts_of(parts_of(current_page(read_workspace(tmp_path))))
+    assert texts.index("I am with_skill") < texts.index("I am old_skill")
 
 
 def test_each_difference_names_its_baseline_and_its_unit(tmp_path: Path) -> None:
@@ -74,7 +74,8 @@ def test_no_number_disagrees_with_its_noun(tmp_path: Path, write_workspace: obje
     root = write_workspace(tmp_path / "w")
     metrics = {**grading(True), "execution_metrics": {"total_tool_calls": 1}}
     write_run(write_case(root / "iteration-9", "x") / "with_skill", metrics, timing={"total_tokens": 1})
-    text = text_of(root)
+    page = current_page(read_workspace(root))
+    text = "\n".join([Parsed(page).text, *texts_of(parts_of(page))])
     assert "1 token, 1 tool call" in text
     assert not re.search(r"(?<![\d,.])1 (tokens|tool calls|runs|cases|queries|errors|characters)\b", text)
 

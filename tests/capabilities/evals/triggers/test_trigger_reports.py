@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from skills_core.disk.folders import NOT_A_SOURCE
+from tests.capabilities.evals.report.test_page import parts_of
 from tests.capabilities.evals.triggers.test_agent_triggers import Lab
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
@@ -46,7 +47,9 @@ def test_limits_files_transcripts_and_costs_of_a_test_with_an_agent(lab: Lab, tm
     (path,) = first["transcripts"]
     assert (lab.workspace / "triggers-1" / path).is_file()
     page = (lab.workspace / "report.html").read_text(encoding="utf-8")
-    assert "Transcript of query 1, run 1" in page
+    (run_shown,) = parts_of(page)["query-1"]["runs"]
+    assert run_shown["title"].startswith("Run 1: ")
+    assert run_shown["transcript"]["head"]
     assert "data-running" not in page
     assert (lab.workspace / NOT_A_SOURCE).is_file()
 
