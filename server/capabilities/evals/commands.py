@@ -68,6 +68,25 @@ AgentHome = Annotated[
 ]
 
 
+Readable = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--readable",
+        metavar="PATH",
+        help="A file or folder that the isolated agent may read besides its program and the system; repeatable.",
+        rich_help_panel=_AGENT,
+    ),
+]
+NoIsolation = Annotated[
+    bool,
+    typer.Option(
+        "--no-isolation",
+        help="Let the agent read this whole disk, for one that cannot work in a sandbox; the results say so.",
+        rich_help_panel=_AGENT,
+    ),
+]
+
+
 Ci = Annotated[
     bool,
     typer.Option(
@@ -222,6 +241,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     via: ViaChoice = Way.FOLDER,
     agent_model: AgentModel = None,
     agent_home: AgentHome = None,
+    readable: Readable = None,
+    no_isolation: NoIsolation = False,
     model: Model = None,
     judge_model: JudgeModel = None,
     judge_agent: JudgeAgent = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import RunFolders
+from server.capabilities.evals.agents.isolation import AgentIsolationKind
 from server.capabilities.evals.iterations.agent_choice import check_named
 from server.capabilities.evals.iterations.grading import (
     BlindComparisons,
@@ -242,6 +243,13 @@ class EvalSession:
             )
         if options.agent is not None and not options.agent.gets_skill and options.mode is not EvalMode.GRADE_ONLY:
             found.append("The agent's command has no {skill}, so both arms are the same: this measures the noise.")
+        agent = self.plan.identity.get("agent")
+        if isinstance(agent, dict) and agent.get("isolation") != AgentIsolationKind.BUBBLEWRAP:
+            why = f" ({options.agent.isolation.why})" if options.agent is not None else ""
+            found.append(
+                f"The agent was not isolated{why}: it could read this whole disk, also the evals and other results. "
+                "What it wrote was searched for them."
+            )
         if self.plan.needs_judge and self._judges_itself():
             found.append(
                 "The model under test judges itself; name one of another family with --judge-model or --judge-agent."
