@@ -89,7 +89,9 @@ class AnswerKey:
         Of the file itself, words around its keys count: an agent that has shown it has them, however short its texts.
         """
         listed = list(cases)
-        asserted = _runs_in(each.text for case in listed for each in case.assertions) | _runs_at_keys(raw)
+        # Without assertions, a case has its expected output as the only one.
+        texts = (each.text for case in listed for each in case.assertions if each.text != case.expected_output)
+        asserted = _runs_in(texts) | _runs_at_keys(raw)
         return cls(frozenset(places), asserted, _runs_in(case.expected_output for case in listed))
 
     def without(self, given: Iterable[str]) -> AnswerKey:
