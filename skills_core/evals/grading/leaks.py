@@ -89,8 +89,7 @@ class AnswerKey:
         Of the file itself, words around its keys count: an agent that has shown it has them, however short its texts.
         """
         listed = list(cases)
-        # Without assertions, a case has its expected output as the only one.
-        texts = (each.text for case in listed for each in case.assertions if each.text != case.expected_output)
+        texts = (each.text for case in listed for each in case.assertions if not _is_expected(each.text, case))
         asserted = _runs_in(texts) | _runs_at_keys(raw)
         return cls(frozenset(places), asserted, _runs_in(case.expected_output for case in listed))
 
@@ -114,6 +113,11 @@ class AnswerKey:
         words = _words(text)
         copied = _copied(words, self.asserted, _MIN_ASSERTED) or _copied(words, self.expected, _MIN_EXPECTED)
         return Leak(LeakReason.EXPECTED, where, copied) if copied else None
+
+
+def _is_expected(assertion: str, case: EvalCase) -> bool:
+    """Tell whether an assertion stands for the expected output, as the only one of a case that has none."""
+    return len(case.assertions) == 1 and bool(case.expected_output) and assertion.endswith(case.expected_output)
 
 
 def _copied(words: list[str], passages: frozenset[_Run], least: int) -> str:

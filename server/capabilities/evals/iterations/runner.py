@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -238,7 +239,8 @@ class EvalRunner:
         """Perform a run and write its files; `outcome.json` comes last, because it says that the run has ended."""
         run = await self.agent.perform(task)
         status, error = status_of(run, task.seconds, known=self.agent.tells_loads)
-        if status is EvalStatus.DONE and (fault := self._arm_fault(run, task)):
+        ended = status is EvalStatus.DONE
+        if ended and (fault := self._arm_fault(run, task)):
             status, error = EvalStatus.ERROR, fault
         record = run.transcript
         loaded, remark = self._load_of(run, task, status)
@@ -254,7 +256,7 @@ class EvalRunner:
             skill_loaded=loaded,
             notes=tuple(filter(None, (*run.notes, remark))),
         )
-        outcome = await anyio.to_thread.run_sync(self._publish, work, run, task, outcome)
+        outcome = await anyio.to_thread.run_sync(partial(self._publish, work, run, task, outcome, ended=ended))
         self.folders.remove(task.folder)
         return outcome
 
@@ -284,7 +286,8 @@ class EvalRunner:
         texts.append(("the answer", run.answer))
         return next((found for where, text in texts if (found := key.find(where, text))), None)
 
-    def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome) -> EvalOutcome:
+    def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome, *, ended: bool) -> EvalOutcome:
+        """Write the files of a run; one that `ended` by itself is searched for what no run is given."""
         place, folder = work.key.path(self.iteration.runs), self.iteration.folder(work.key)
         try:
             outcome = replace(outcome, outputs_digest=publish_outputs(task.folder, folder, run.answer))
@@ -293,7 +296,7 @@ class EvalRunner:
                 outcome = replace(outcome, status=EvalStatus.ERROR, error=one_line(str(error))[:500])
         if stray := stray_files(task.folder, task.inputs):
             outcome = replace(outcome, notes=(*outcome.notes, f"files outside of outputs: {', '.join(stray)}"))
-        if outcome.status is EvalStatus.DONE and (leak := self._leak(run, task, folder)):
+        if ended and (leak := self._leak(run, task, folder)):
             outcome = replace(outcome, status=EvalStatus.ERROR, error=one_line(str(leak)), reason=leak.reason)
         self.iteration.write_text(f"{place}/transcript.jsonl", "".join(f"{line}\n" for line in run.lines))
         self.iteration.write_text(f"{place}/answer.txt", run.answer)

@@ -33,6 +33,7 @@ from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.judging import comparison_line, summarize_comparisons
 from skills_core.evals.grading.leaks import AnswerKey, new_canary
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
+from skills_core.runs.tools import WorkspaceTool
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -261,6 +262,11 @@ class EvalSession:
             )
         if options.agent is not None and not options.agent.gets_skill and options.mode is not EvalMode.GRADE_ONLY:
             found.append("The agent's command has no {skill}, so both arms are the same: this measures the noise.")
+        if options.agent is None and self.plan.performs and (fault := self._command_fault()):
+            found.append(
+                "The model could run commands that read this whole disk, also the evals and other results: there is no "
+                f"sandbox for them ({fault}). What it wrote was searched for them."
+            )
         agent = self.plan.identity.get("agent")
         if isinstance(agent, dict) and agent.get("isolation") != AgentIsolationKind.BUBBLEWRAP:
             why = f" ({options.agent.isolation.why})" if options.agent is not None else ""
@@ -273,6 +279,15 @@ class EvalSession:
                 "The model under test judges itself; name one of another family with --judge-model or --judge-agent."
             )
         return found
+
+    def _command_fault(self) -> str:
+        """Return why commands of our own executor have no sandbox, empty if they have one or there are none."""
+        if WorkspaceTool.RUN_COMMAND not in self.settings.section(RunSettings).tools:
+            return ""
+        from server.capabilities.scripts.factory import described_setup
+
+        isolation = described_setup(self.settings).isolation
+        return "" if isolation.sandbox is not None else isolation.fault
 
     def _judges_itself(self) -> bool:
         options = self.plan.options
