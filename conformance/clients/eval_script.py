@@ -110,7 +110,7 @@ class CheatingModel:
         if any(_WRITTEN in result for result in request.results):
             return Reply([Text("The plan is in outputs/plan.txt.")])
         call = self._agent.shell(_LOOK)
-        if self._agent.name == "codex":
+        if self._agent.name == "codex" and isinstance(call.arguments, dict):
             # Otherwise it answers after ten seconds, while the search still runs.
             call = Call(call.name, {**call.arguments, "yield_time_ms": _PATIENCE_MS})
         return Reply([call], call)

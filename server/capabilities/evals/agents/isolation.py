@@ -88,17 +88,25 @@ class AgentIsolation:
         mounts = list(_mounts(self.shown, self.hidden))
         place = str(folder.root)
         own = ["--bind", place, place, "--chdir", str(folder.work)]
-        return (str(self.program), *_BEGINNING, *_base(), *mounts, *own, "--", *words)
+        return (str(self.program), *_beginning(), *_base(), *mounts, *own, "--", *words)
 
 
 NOT_ISOLATED: Final = AgentIsolation(why="it is turned off by --no-isolation")
 
 _BEGINNING: Final = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
-    # The file system stays as it is made here: without capabilities, nothing is mounted or unmounted. One is left, with
-    # which an agent that root runs can make namespaces for a sandbox of its own.
-    *("--cap-drop", "ALL", "--cap-add", "CAP_SETFCAP", "--die-with-parent"),
+    # The file system stays as it is made here: without capabilities, nothing is mounted or unmounted.
+    *("--cap-drop", "ALL", "--die-with-parent"),
 )
+
+
+def _beginning() -> tuple[str, ...]:
+    """Return the arguments for namespaces, in which an agent can still make some for a sandbox of its own.
+
+    Mounts are locked in those. For root, making them takes a capability; with one, bubblewrap refuses other users.
+    """
+    is_root = sys.platform != "win32" and os.geteuid() == 0
+    return (*_BEGINNING, *(("--cap-add", "CAP_SETFCAP") if is_root else ()))
 
 
 def _base() -> list[str]:
@@ -141,7 +149,7 @@ def find_isolation() -> AgentIsolation:
     program = shutil.which("bwrap", path=os.pathsep.join(map(str, _search_path())))
     if program is None:
         return AgentIsolation(why="bubblewrap (bwrap) is not installed")
-    words = (program, *_BEGINNING, *_base(), "--", "true")
+    words = (program, *_beginning(), *_base(), "--", "true")
     try:
         done = subprocess.run(  # noqa: S603 - all arguments come from here
             words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_SECONDS, check=False

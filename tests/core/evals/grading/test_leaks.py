@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -18,7 +19,7 @@ EXPECTED = (
 CASE = {"id": 1, "prompt": "Write a report of sales.", "expected_output": EXPECTED, "assertions": [ASSERTION]}
 
 
-def key_of(*cases: dict[str, object], given: tuple[str, ...] = ()) -> AnswerKey:
+def key_of(*cases: Mapping[str, object], given: tuple[str, ...] = ()) -> AnswerKey:
     raw = json.dumps({"skill_name": "s", "evals": [{"id": number, **case} for number, case in enumerate(cases, 1)]})
     return AnswerKey.of(read_eval_cases(raw.encode(), "evals.json").cases, raw, ["/me/s/evals/"]).without(given)
 
