@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.evals.agents.agent import EXECUTOR
-from server.capabilities.evals.agents.isolation import NOT_ISOLATED, find_isolation, hidden_places, isolated
+from server.capabilities.evals.agents.isolation import NOT_ISOLATED, find_isolation, hidden_places
 from server.capabilities.evals.iterations.agent_choice import choose_judge, eval_agent, judge_agent
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
@@ -177,7 +177,7 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
     isolation = NOT_ISOLATED if given.no_isolation else find_isolation()
     hidden = _hidden(given)
     agent, judge = (
-        None if each is None else isolated(each, isolation, hidden, given.readable or ()) for each in (agent, judge)
+        None if each is None else each.isolated(isolation, hidden, given.readable or ()) for each in (agent, judge)
     )
     return EvalOptions(
         skill=given.skill_dir,

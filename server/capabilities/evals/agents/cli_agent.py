@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ import anyio.to_thread
 
 import server
 from server.capabilities.evals.agents.agent import Agent, RunFolder, agent_environment, temporary_root
-from server.capabilities.evals.agents.isolation import NOT_ISOLATED
+from server.capabilities.evals.agents.isolation import NOT_ISOLATED, AgentNeeds, isolation_for
 from server.capabilities.evals.tested_skills import find_twins
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
@@ -30,7 +30,7 @@ from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import AgentTask
-    from server.capabilities.evals.agents.isolation import AgentIsolation
+    from server.capabilities.evals.agents.isolation import AgentIsolation, HiddenPlaces
     from skills_core.evals.agents.kind import AgentKind, Setup, Transcript, TranscriptReader
     from skills_core.scripts.process import ProcessResult
 
@@ -179,6 +179,17 @@ class CliAgent(Agent):
     def gets_skill(self) -> bool:
         """Whether a run can have the skill at all."""
         return self.via is not None or "{skill}" in (self.template or "")
+
+    def isolated(self, found: AgentIsolation, hidden: HiddenPlaces, readable: Iterable[Path] = ()) -> CliAgent:
+        """Return the agent isolated as `found` allows; besides what it needs, it can read what is `readable`."""
+        needs = AgentNeeds(
+            executable=self.executable,
+            template=self.template,
+            home=self.home,
+            starts_server=self.via is Via.SERVER,
+            readable=tuple(readable),
+        )
+        return replace(self, isolation=isolation_for(needs, found, hidden))
 
     async def perform(self, task: AgentTask) -> AgentRun:
         """Run the agent once.

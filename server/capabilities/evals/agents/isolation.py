@@ -22,12 +22,10 @@ from server.capabilities.evals.agents.agent import temporary_root
 from server.capabilities.evals.agents.reach import SYSTEM, Reach, protected_places, server_places
 from server.config.machine import current_places
 from skills_core.diagnostics import one_line
-from skills_core.evals.agents.kind import Via
 from skills_core.scripts.sandbox import alias_arguments
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import RunFolder
-    from server.capabilities.evals.agents.cli_agent import CliAgent
 
 
 _EMPTY: Final = ("/tmp", "/var/tmp", "/usr/src", "/usr/local/src")  # noqa: S108 - of the sandbox's own
@@ -173,19 +171,34 @@ def hidden_places(skill: Path, workspace: Path, others: Iterable[Path] = ()) -> 
     return HiddenPlaces(sealed=sealed, repositories=tuple(dict.fromkeys(filter(None, found))))
 
 
-def isolated(agent: CliAgent, found: AgentIsolation, hidden: HiddenPlaces, readable: Iterable[Path] = ()) -> CliAgent:
-    """Return the agent as one that is isolated as `found` allows; it may also read what is `readable`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentNeeds:
+    """What starts an agent: its program, or the shell command `template`; its `home`; and if it starts this server.
+
+    `readable` is what a person names besides.
+    """
+
+    executable: str = ""
+    template: str | None = None
+    home: Path | None = None
+    starts_server: bool = False
+    readable: tuple[Path, ...] = ()
+
+
+def isolation_for(needs: AgentNeeds, found: AgentIsolation, hidden: HiddenPlaces) -> AgentIsolation:
+    """Return the isolation that works as one for an agent, from which places are hidden."""
     if found.program is None:
-        return replace(agent, isolation=found)
+        return found
     places = current_places()
     reach = Reach(places.home, _search_path(), protected_places(places.home, hidden.all, temporary_root()))
     shown = [*reach.of_search_path(), *reach.of_environment(os.environ)]
-    shown += (
-        reach.of_command(agent.template) if agent.template is not None else reach.of_program(Path(agent.executable))
-    )
-    if agent.home is not None:
-        shown += reach.of_home(agent.home)
-    if agent.via is Via.SERVER:
+    if needs.template is None:
+        shown += reach.of_program(Path(needs.executable))
+    else:
+        shown += reach.of_command(needs.template)
+    if needs.home is not None:
+        shown += reach.of_home(needs.home)
+    if needs.starts_server:
         shown += server_places()
-    shown += (place for each in readable for place in (each.absolute(), each.resolve()))
-    return replace(agent, isolation=replace(found, hidden=hidden, shown=tuple(dict.fromkeys(shown))))
+    shown += (place for each in needs.readable for place in (each.absolute(), each.resolve()))
+    return replace(found, hidden=hidden, shown=tuple(dict.fromkeys(shown)))
