@@ -1,4 +1,4 @@
-"""The commands of evals: `eval`, `triggers`, `report` and `lint`."""
+"""The commands of evals: `eval`, `eval import`, `triggers`, `report` and `lint`."""
 
 from __future__ import annotations
 
@@ -275,6 +275,38 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     from server.capabilities.evals.run_eval import EvalFlags, run_eval
 
     run_eval(EvalFlags(**flags))
+
+
+def import_evals(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE_OR_FOLDER", help="The set of another tool: its file, or the folder with all its files."
+        ),
+    ],
+    *,
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to",
+            metavar="SKILL_DIR",
+            help="The folder of the skill that gets the evals.",
+            show_default="the current folder",
+        ),
+    ] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Replace evals that the skill has.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a set of evals of another tool into a skill.
+
+    Sets of promptfoo, waza, dotnet/skills, skilljack and tessl are read. Test cases go to evals/evals.json and trigger
+    queries to evals/eval_queries.json. What cannot be carried over is listed; code of the other tool is never run. The
+    exit code is 2 if nothing can be carried over.
+    """
+    from server.capabilities.evals.importing import import_into
+
+    import_into(source, to, force=force, dry_run=dry_run, as_json=as_json)
 
 
 SkillDir = Annotated[Path, typer.Argument(metavar="SKILL_DIR", help="The folder of the skill.")]

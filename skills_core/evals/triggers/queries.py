@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, open_new, read_bounded, read_file
@@ -51,6 +52,7 @@ PART_FILES: Final[Mapping[str, str]] = {
 MAX_FILE: Final = 1_000_000
 """Maximum size of a file of queries in bytes."""
 
+_MAX_NAMED: Final = 10
 MAX_QUERIES: Final = 1000
 MAX_TEXT: Final = 10_000
 """Maximum number of queries in a file, and of characters in one."""
@@ -78,6 +80,14 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "expected_skill": ("expected_skill", "expect_skill", "preferred_skill"),
 }
 """The names of the fields of a query; the first that an entry has counts."""
+
+_REMARKS: Final = frozenset(
+    {"category", "comment", "description", "name", "note", "notes", "rationale", "reason", "tags", "title", "why"}
+)
+"""Fields of a query that say nothing about how it is tested."""
+
+_ABOUT: Final = frozenset({"$schema", "description", "name", "notes", "skill", "skill_name", "title", "version"})
+"""Fields of the file that say nothing about that either."""
 
 _LABELS: Final[Mapping[object, bool]] = {
     **dict.fromkeys(("trigger", "should_trigger", "positive"), True),
@@ -123,8 +133,16 @@ class Query:
     expected_skill: str | None = None
 
 
-def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
-    """Read the file `where`, whose suffix tells JSON from YAML, with the bytes `raw`.
+Tell: TypeAlias = Callable[[str], None]
+"""Takes a line for people, such as which fields of a file are not read."""
+
+
+def _silent(_: str) -> None:
+    """Tell no one."""
+
+
+def read_queries(raw: bytes, where: str, tell: Tell = _silent) -> tuple[Query, ...]:
+    """Read the file `where`, whose suffix tells JSON from YAML, with the bytes `raw`; `tell` what is not read of it.
 
     Raises:
         QueryFileError: the file has another form, a value is missing or has another type, or two queries are equal.
@@ -138,7 +156,26 @@ def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
     value = _parse_yaml(text, where) if where.lower().endswith((".yaml", ".yml")) else _parse_json(text, where)
     queries = tuple(_queries(value, where))
     _check_set(queries, where)
+    for line in _unread(value):
+        tell(f"{one_line(where)}: {line}")
     return queries
+
+
+def _unread(value: object) -> Iterator[str]:
+    """Yield which fields of the file and of its queries are not read."""
+    known = {name for names in _LISTS.values() for name in names}
+    top: Mapping[str, Any] = value if isinstance(value, Mapping) else {"queries": value}
+    entries = [each for name in known for each in top.get(name) or () if isinstance(each, Mapping)]
+    of_file = Counter(key for key in top if key not in known | _ABOUT)
+    of_queries = Counter(key for entry in entries for key in entry if key not in _REMARKS | _read_fields(entry))
+    for what, names in (("not read in the file", of_file), ("fields of queries that are not read", of_queries)):
+        shown = [f"{one_line(name)[:40]} ({number})" for name, number in names.most_common() if name[:1] != "_"]
+        if shown:
+            yield f"{what}: {', '.join(shown[:_MAX_NAMED])}{' and others' if len(shown) > _MAX_NAMED else ''}"
+
+
+def _read_fields(entry: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(next((name for name in names if name in entry), "") for names in _FIELDS.values())
 
 
 def joined_parts(parts: Mapping[str, Sequence[Query]], where: str) -> tuple[Query, ...]:
@@ -407,7 +444,7 @@ def _named(query: Query, opened: Collection[str]) -> Part:
     return part
 
 
-def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
+def queries_of_skill(folder: Path, tell: Tell = _silent) -> tuple[str, tuple[Query, ...]] | None:
     """Return the queries of the skill in `folder` with the path of their file there; None if it has no such file.
 
     Queries in two files, for training and for validation, are one set, whose path is that of both.
@@ -416,9 +453,9 @@ def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
         QueryFileError: a file cannot be read, is not a file of queries, or only one of two files is there.
     """
     for name in QUERY_FILES:
-        if (queries := _read_file(folder, name)) is not None:
+        if (queries := _read_file(folder, name, tell)) is not None:
             return name, queries
-    found = {part: _read_file(folder, name) for part, name in PART_FILES.items()}
+    found = {part: _read_file(folder, name, tell) for part, name in PART_FILES.items()}
     parts = {part: queries for part, queries in found.items() if queries is not None}
     if not parts:
         return None
@@ -429,32 +466,32 @@ def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
     return where, joined_parts(parts, f"{folder}: {where}")
 
 
-def chosen_queries(folder: Path, file: Path | None) -> tuple[str, tuple[Query, ...]]:
+def chosen_queries(folder: Path, file: Path | None, tell: Tell = _silent) -> tuple[str, tuple[Query, ...]]:
     """Return the queries in the file that the user named, or else those of the skill in `folder`, with their path.
 
     Raises:
         QueryFileError: there are none, or they cannot be read.
     """
     if file is not None:
-        return str(file), queries_in(file)
-    found = queries_of_skill(folder)
+        return str(file), queries_in(file, tell)
+    found = queries_of_skill(folder, tell)
     if found is None:
         message = f"there are no queries; expected {QUERY_FILES[0]}, or a file named with --queries"
         raise QueryFileError(str(folder), "", message)
     return found
 
 
-def _read_file(folder: Path, name: str) -> tuple[Query, ...] | None:
+def _read_file(folder: Path, name: str, tell: Tell) -> tuple[Query, ...] | None:
     try:
         raw, _ = read_file(Location(folder, name), MAX_FILE)
     except FileRefusedError as error:
         if error.fault is Fault.ABSENT:
             return None
         raise QueryFileError(str(folder / name), "", error.message) from error
-    return read_queries(raw, str(folder / name))
+    return read_queries(raw, str(folder / name), tell)
 
 
-def queries_in(file: Path) -> tuple[Query, ...]:
+def queries_in(file: Path, tell: Tell = _silent) -> tuple[Query, ...]:
     """Return the queries in a file that the user named.
 
     Raises:
@@ -466,7 +503,7 @@ def queries_in(file: Path) -> tuple[Query, ...]:
         raise QueryFileError(str(file), "", error.message) from error
     if raw is None:
         raise QueryFileError(str(file), "", "there is no such file")
-    return read_queries(raw, str(file))
+    return read_queries(raw, str(file), tell)
 
 
 class QueriesExistError(SkillsError):

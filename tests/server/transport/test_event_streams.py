@@ -377,9 +377,7 @@ async def test_streams_beyond_the_limit_are_refused_until_one_ends(
             for _ in range(3):
                 assert "too many streams of events are open; this server has at most 2" in await refused()
             assert server.listening.subscribers == 2
-        assert caplog.messages.count(
-            "2 streams of events are open, and more are refused (limits.event_streams)"
-        ) == 1
+        assert caplog.messages.count("2 streams of events are open, and more are refused (limits.event_streams)") == 1
 
         async def are_closed() -> bool:
             return not server.listening.subscribers

@@ -172,7 +172,7 @@ class Grader:
         Raises:
             FileRefusedError: a file cannot be written.
         """
-        place = run.key.path(iteration.runs)
+        place = iteration.place(run.key)
         try:
             results, notes = await self.grade(run.case, iteration.folder(run.key))
         except SkillsError as error:

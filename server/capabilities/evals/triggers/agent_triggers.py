@@ -225,8 +225,8 @@ class _QuerySets(NamedTuple):
 
 
 def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
-    _, queries = chosen_queries(options.skill_dir, options.queries)
-    holdout = queries_in(options.holdout) if options.holdout is not None else ()
+    _, queries = chosen_queries(options.skill_dir, options.queries, print_notice)
+    holdout = queries_in(options.holdout, print_notice) if options.holdout is not None else ()
     known = {query.text for query in queries}
     if again := next((query for query in holdout if query.text in known), None):
         raise SkillsError(f"--holdout: query {again.id} is one of the others too; it needs fresh queries")

@@ -331,7 +331,7 @@ def triggers_without_model(options: TriggerFlags) -> None:
     require_folder(options.skill_dir)
     clients = _chosen_clients(options.client or ())
     limits = RankLimits(options.min_recall, options.max_false)
-    file, queries = chosen_queries(options.skill_dir, options.queries)
+    file, queries = chosen_queries(options.skill_dir, options.queries, print_notice)
     library, settings, skill = open_skill(options)
     snapshot = served_lists(library.catalog, settings)
     found = rank_triggers(snapshot, skill, queries, file, clients, limits)

@@ -92,6 +92,22 @@ def test_wazas_lists_are_read_from_yaml_and_json() -> None:
     assert read(lists) == expected
 
 
+def test_fields_that_are_not_read_are_told() -> None:
+    told: list[str] = []
+    read_queries(WAZA.encode(), "trigger_tests.yaml", told.append)
+    assert told == ["trigger_tests.yaml: fields of queries that are not read: confidence (1)"]
+    entry = {"query": "a", "prompt": "b", "should_trigger": True, "_mine": 1, "why": "c"}
+    told.clear()
+    read_queries(json.dumps({"queries": [entry], "min_rate": 0.9, "skill": "csv"}).encode(), WHERE, told.append)
+    assert told == [
+        f"{WHERE}: not read in the file: min_rate (1)",
+        f"{WHERE}: fields of queries that are not read: prompt (1)",
+    ]
+    told.clear()
+    read_queries(json.dumps([{"query": "a", "should_trigger": True, "id": 1}]).encode(), WHERE, told.append)
+    assert told == []
+
+
 ENTRY_NAMES = ("query", "prompt", "input", "text")
 LIST_NAMES = ("queries", "items", "cases", "evals", "tests")
 KIND_NAMES = {True: ("should_trigger", "positive"), False: ("should_not_trigger", "negative", "near_miss")}
