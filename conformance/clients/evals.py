@@ -60,7 +60,8 @@ def faults_of_eval(root: Path, found: dict[str, Any], mode: str) -> Iterator[str
 
 def _faults_of_cheating(root: Path, found: dict[str, Any], mode: str) -> Iterator[str]:
     """Yield where a cheating agent has an answer, or is not caught with one."""
-    places = [root / "workspace/iteration-1" / case / arm for case in CASES for arm in ("with_skill", "without_skill")]
+    arms = ("with_skill", "without_skill")
+    places = [root / "workspace/iteration-1" / case / arm / "run-1" for case in CASES for arm in arms]
     for place in places:
         outcome = json.loads((place / "outcome.json").read_text(encoding="utf-8"))
         written = (place / "outputs/plan.txt").read_text(encoding="utf-8")
