@@ -361,7 +361,8 @@ MaxFalse = Annotated[
 WriteQueries = Annotated[
     bool,
     typer.Option(
-        "--write-queries", help="Draft twenty queries with the model into a new file of the skill, to be corrected."
+        "--write-queries",
+        help="Draft twenty queries of each kind with the model into a new file of the skill, to be corrected.",
     ),
 ]
 
@@ -440,6 +441,14 @@ Apply = Annotated[
         rich_help_panel=_DESCRIPTION,
     ),
 ]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="With --apply, write a description that is only proposed, without a verdict that it is better.",
+        rich_help_panel=_DESCRIPTION,
+    ),
+]
 Holdout = Annotated[
     Path | None,
     typer.Option(
@@ -487,6 +496,7 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     seed: Seed = 0,
     holdout: Holdout = None,
     apply: Apply = False,
+    force: Force = False,
     workspace: TriggerWorkspace = None,
     dry_run: DryRun = False,
     junit: Junit = None,

@@ -1,4 +1,4 @@
-"""Trigger queries: what users say, whether a skill should be activated by it, and the parts of a set.
+"""Trigger queries: what users say, whether a skill should be activated by it, and where their files are.
 
 The file is a JSON list of objects with `query` and `should_trigger`, as the guides of the format have it, or that list
 in an object. The other shape has a list for each kind, as waza's `should_trigger_prompts` and
@@ -7,14 +7,12 @@ in an object. The other shape has a list for each kind, as waza's `should_trigge
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -96,16 +94,6 @@ _LABELS: Final[Mapping[object, bool]] = {
 """The words for `should_trigger` in fields of other names."""
 
 _EXAMPLE: Final = '[{"query": "What a user would say", "should_trigger": true}, …]'
-
-SEALED_SHARE: Final = 0.25
-"""The share of each kind of query that is sealed for the test at the end."""
-
-TRAIN_SHARE: Final = 0.6
-"""The share of the rest that failures are taken from; the others are for validation."""
-
-_FRESH: Final = "add fresh queries for the test, or begin anew with another --workspace"
-
-_USED_UP: Final = f"earlier optimizations have opened all queries for the test that {{}}; {_FRESH}"
 
 
 class QueryFileError(SkillsError):
@@ -346,102 +334,6 @@ def _shown(value: object) -> str:
 
 def _refuse(where: str, place: str, message: str) -> NoReturn:
     raise QueryFileError(where, place, message)
-
-
-class Part(StrEnum):
-    """A part of a set of queries."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
-
-
-_SPELLED: Final = {**{part.value: part for part in Part}, "val": Part.VALIDATION}
-
-
-class SplitError(SkillsError):
-    """The queries cannot be split; the message says what is missing."""
-
-
-def split_queries(
-    queries: Sequence[Query], seed: int, opened: Collection[str] = frozenset()
-) -> Mapping[Part, tuple[Query, ...]]:
-    """Return the parts, each in the order of the file. Queries that name their part (`split`) are in that one.
-
-    Queries that all name a part, and two parts in all, have an empty test: the part beside training, whether it is
-    called validation or test, is the validation. `opened` are texts of queries that earlier tests have opened.
-
-    Raises:
-        SplitError: a query names another part, or the test although it was opened, or a part would lack queries of one
-            kind.
-    """
-    if two := _two_parts(queries):
-        return two
-    part_of: dict[str, Part] = {}
-    for should_trigger in (True, False):
-        kind = [query for query in queries if query.should_trigger is should_trigger]
-        free = sorted((query for query in kind if query.split is None), key=lambda query: _order(query, seed))
-        part_of |= {query.id: _named(query, opened) for query in kind if query.split is not None}
-        validation_count, test_count = _counts(len(free), given=len(free) < len(kind))
-        sealed = [query for query in free if query.text not in opened][:test_count]
-        rest = [query for query in free if query not in sealed]
-        part_of |= dict.fromkeys((query.id for query in sealed), Part.TEST)
-        part_of |= dict.fromkeys((query.id for query in rest), Part.TRAIN)
-        part_of |= dict.fromkeys((query.id for query in rest[:validation_count]), Part.VALIDATION)
-    found = {part: tuple(query for query in queries if part_of[query.id] is part) for part in Part}
-    for part, chosen in found.items():
-        for kind_name in _missing_kinds(chosen):
-            if part is Part.TEST and any(query.text in opened for query in queries):
-                raise SplitError(_USED_UP.format(kind_name))
-            raise SplitError(
-                f"the part {part} has no query that {kind_name}; write at least 3 queries of each kind, better 8 to "
-                "10, or name the part of each with `split`: train, validation and test, or train and validation alone"
-            )
-    return found
-
-
-def _two_parts(queries: Sequence[Query]) -> Mapping[Part, tuple[Query, ...]] | None:
-    """Return the parts of a set that names training and one other part throughout; None for any other set."""
-    named = [_SPELLED.get((query.split or "").lower()) for query in queries]
-    if len(set(named)) != len((Part.TRAIN, Part.VALIDATION)) or Part.TRAIN not in named or None in named:
-        return None
-    found = {
-        Part.TRAIN: tuple(query for query, part in zip(queries, named, strict=True) if part is Part.TRAIN),
-        Part.VALIDATION: tuple(query for query, part in zip(queries, named, strict=True) if part is not Part.TRAIN),
-        Part.TEST: (),
-    }
-    for part in (Part.TRAIN, Part.VALIDATION):
-        for kind_name in _missing_kinds(found[part]):
-            raise SplitError(f"the part {part} has no query that {kind_name}; give each part queries of both kinds")
-    return found
-
-
-def _missing_kinds(chosen: Sequence[Query]) -> Iterator[str]:
-    for should_trigger, kind_name in ((True, "should trigger"), (False, "should not trigger")):
-        if not any(query.should_trigger is should_trigger for query in chosen):
-            yield kind_name
-
-
-def _counts(total: int, *, given: bool) -> tuple[int, int]:
-    """Return how many queries go into validation and test; with `given` parts, a part may be left to them."""
-    least = 0 if given or total < len(Part) else 1
-    test = max(round(total * SEALED_SHARE), least)
-    train = max(round((total - test) * TRAIN_SHARE), least)
-    train = min(train, total - test - least)
-    return total - test - train, test
-
-
-def _order(query: Query, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}\n{query.text}".encode()).digest()
-
-
-def _named(query: Query, opened: Collection[str]) -> Part:
-    part = _SPELLED.get((query.split or "").lower())
-    if part is None:
-        raise SplitError(f"query {query.id}: split is {query.split!r}; expected train, validation or test")
-    if part is Part.TEST and query.text in opened:
-        raise SplitError(f"query {query.id}: an earlier optimization has opened it, so it cannot be sealed; {_FRESH}")
-    return part
 
 
 def queries_of_skill(folder: Path, tell: Tell = _silent) -> tuple[str, tuple[Query, ...]] | None:

@@ -34,6 +34,7 @@ class TriggerFlags:
     seed: int
     holdout: Path | None
     apply: bool
+    force: bool
     workspace: Path | None
     dry_run: bool
     junit: Path | None

@@ -23,12 +23,7 @@ from server.hosting.searches import reranker_of
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable, shortened
 from skills_core.evals.triggers.drafting import EACH, draft_queries, drafting_prompt
-from skills_core.evals.triggers.queries import (
-    chosen_queries,
-    drafts_document,
-    require_no_queries,
-    write_drafts,
-)
+from skills_core.evals.triggers.queries import chosen_queries, drafts_document, require_no_queries, write_drafts
 from skills_core.evals.triggers.ranks import LimitVerdict, RankLimits, rank_queries, summarize
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
 from skills_core.runs.models import connected
