@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from server.capabilities.evals.isolation_options import AgentHome, NoIsolation, Readable
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
 from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
@@ -57,36 +58,6 @@ AgentModel = Annotated[
         "--agent-model", metavar="NAME", help="The model of the agent, as it names it.", rich_help_panel=_AGENT
     ),
 ]
-AgentHome = Annotated[
-    Path | None,
-    typer.Option(
-        "--agent-home",
-        metavar="DIR",
-        help="A folder, such as one with a login, that each run has a copy of as its home.",
-        rich_help_panel=_AGENT,
-    ),
-]
-
-
-Readable = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--readable",
-        metavar="PATH",
-        help="A file or folder that the isolated agent may read besides its program and the system; repeatable.",
-        rich_help_panel=_AGENT,
-    ),
-]
-NoIsolation = Annotated[
-    bool,
-    typer.Option(
-        "--no-isolation",
-        help="Let the agent read this whole disk, for one that cannot work in a sandbox; the results say so.",
-        rich_help_panel=_AGENT,
-    ),
-]
-
-
 Ci = Annotated[
     bool,
     typer.Option(
