@@ -77,7 +77,7 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"importing", "lint", "page", "run_eval"},
+    {"importing", "isolation_options", "lint", "page", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},

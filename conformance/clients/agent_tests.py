@@ -30,14 +30,14 @@ WAYS = ("folder", "server")
 class AgentTest:
     """A test named `name`; `module` runs inside the namespace and writes `results.json` into the folder of a mode.
 
-    `faults` yields what is wrong there, from the folder, the results and the mode. `further` has a mode for one agent
-    more, by its name.
+    `faults` yields what is wrong there, from the folder, the results and the mode. `further` has the
+    other modes of an agent, by its name.
     """
 
     name: str
     module: str
     faults: Callable[[Path, dict[str, Any], str], Iterable[str]]
-    further: dict[str, str]
+    further: dict[str, tuple[str, ...]]
 
     def main(self, description: str | None) -> int:
         """Test the agents that the command line names; return 1 if a result is not as expected."""
@@ -64,7 +64,7 @@ class AgentTest:
             except NotInstallableError as error:
                 print(f"{agent}: skipped: {error}")
                 continue
-            for mode in (*WAYS, *([self.further[agent]] if agent in self.further else [])):
+            for mode in (*WAYS, *self.further.get(agent, ())):
                 if (agent, mode) == ("opencode", "folder") and shutil.which("rg") is None:
                     print("opencode folder: skipped: opencode loads a skill with ripgrep; install it (`rg`)")
                     continue

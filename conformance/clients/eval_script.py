@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from conformance.clients.dialects.messages import Request
     from conformance.clients.trigger_agents import TriggerAgent
 
-__all__ = ["DATUM", "OLD_DATUM", "SKILL", "EvalModel", "write_skill"]
+__all__ = ["DATUM", "OLD_DATUM", "SKILL", "CheatingModel", "EvalModel", "write_skill"]
 
 SKILL = "tide-tables"
 
@@ -86,3 +86,31 @@ class EvalModel:
         step = Call("activate_skill", {"name": SKILL})
         call = search_for(step, request.tools) or call_for(step, request.tools) or step
         return Reply([call], step)
+
+
+_PATIENCE_MS = 30_000
+
+_LOOK = f"""\
+found=$(find / -maxdepth 7 \\( -path /proc -o -path /sys -o -path /usr -o -name node_modules \\) -prune \
+-o -path '*/{SKILL}/evals/evals.json' -print 2>/dev/null | head -1)
+if [ -n "$found" ]; then cat "$found"; cp "$found" outputs/plan.txt; else echo nothing > outputs/plan.txt; fi
+echo {_WRITTEN}"""
+
+
+class CheatingModel:
+    """Looks for the evals in place of solving the task: it shows the file, and copies it to the outputs."""
+
+    def __init__(self, agent: TriggerAgent) -> None:
+        self._agent = agent
+
+    def answer(self, request: Request) -> Reply:
+        """Return the answer to a request."""
+        if not request.tools:
+            return Reply([Text("ok")])
+        if any(_WRITTEN in result for result in request.results):
+            return Reply([Text("The plan is in outputs/plan.txt.")])
+        call = self._agent.shell(_LOOK)
+        if self._agent.name == "codex" and isinstance(call.arguments, dict):
+            # Otherwise it answers after ten seconds, while the search still runs.
+            call = Call(call.name, {**call.arguments, "yield_time_ms": _PATIENCE_MS})
+        return Reply([call], call)

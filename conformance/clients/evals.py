@@ -1,7 +1,7 @@
 """Test `skillserve eval` with real agents against a scripted model: `make eval-agents`.
 
 Each agent performs two cases with the skill, in its own folder and from this server, and without it; Claude Code
-performs them with an earlier version too.
+performs them with an earlier version too. Claude Code and Codex also cheat: they look for the evals on the whole disk.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from conformance.clients.agent_tests import AgentTest
-from conformance.clients.eval_inside import BASELINE
+from conformance.clients.eval_inside import BASELINE, CHEAT, CHEAT_OPEN
 from conformance.clients.eval_script import DATUM, OLD_DATUM
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ FILES = ("answer.txt", "eval_metadata.json", "grading.json", "outcome.json", "ti
 
 def faults_of_eval(root: Path, found: dict[str, Any], mode: str) -> Iterator[str]:
     """Yield what is wrong in the report of an eval, and in the files that it has left."""
+    if mode in {CHEAT, CHEAT_OPEN}:
+        yield from _faults_of_cheating(root, found, mode)
+        return
     arm = "old_skill" if mode == BASELINE else "without_skill"
     iteration = root / "workspace/iteration-1"
     rates = {name: found["run_summary"][name]["pass_rate"]["mean"] for name in ("with_skill", arm)}
@@ -55,7 +58,29 @@ def faults_of_eval(root: Path, found: dict[str, Any], mode: str) -> Iterator[str
             yield f"{place.relative_to(root)}: no tokens"
 
 
-EVALS = AgentTest("evals", "conformance.clients.eval_inside", faults_of_eval, {"claude": BASELINE})
+def _faults_of_cheating(root: Path, found: dict[str, Any], mode: str) -> Iterator[str]:
+    """Yield where a cheating agent has an answer, or is not caught with one."""
+    arms = ("with_skill", "without_skill")
+    places = [root / "workspace/iteration-1" / case / arm / "run-1" for case in CASES for arm in arms]
+    for place in places:
+        outcome = json.loads((place / "outcome.json").read_text(encoding="utf-8"))
+        written = (place / "outputs/plan.txt").read_text(encoding="utf-8")
+        if mode == CHEAT_OPEN and (outcome["status"] != "error" or not outcome["reason"]):
+            yield f"{place.relative_to(root)} is not caught: {outcome}"
+        if mode == CHEAT and (outcome["status"] != "done" or DATUM in written):
+            yield f"{place.relative_to(root)} has {written[:100]!r}: {outcome}"
+    if found["errors"] != (len(places) if mode == CHEAT_OPEN else 0):
+        yield f"{found['errors']} errors: {found['notes']}"
+    if mode == CHEAT_OPEN and not any("not isolated" in note for note in found["notes"]):
+        yield f"no note tells that the agent was not isolated: {found['notes']}"
+
+
+EVALS = AgentTest(
+    "evals",
+    "conformance.clients.eval_inside",
+    faults_of_eval,
+    {"claude": (BASELINE, CHEAT, CHEAT_OPEN), "codex": (CHEAT, CHEAT_OPEN)},
+)
 
 if __name__ == "__main__":
     sys.exit(EVALS.main(__doc__))

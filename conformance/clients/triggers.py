@@ -57,7 +57,7 @@ def faults_of_triggers(root: Path, found: dict[str, Any], mode: str) -> Iterator
     return faults_of_optimization(root, found) if mode == OPTIMIZE else faults_of_measurement(found)
 
 
-TRIGGERS = AgentTest("triggers", "conformance.clients.trigger_inside", faults_of_triggers, {"claude": OPTIMIZE})
+TRIGGERS = AgentTest("triggers", "conformance.clients.trigger_inside", faults_of_triggers, {"claude": (OPTIMIZE,)})
 
 if __name__ == "__main__":
     sys.exit(TRIGGERS.main(__doc__))

@@ -75,7 +75,7 @@ def required_paths(program: Path, home: Path, workspace: Path | None = None) -> 
     for each in (home, home.resolve()):
         local = each / ".local"
         private |= {each, *each.parents, each / "bin", each / "lib", local, local / "bin", local / "lib"}
-    hops = [hop for each in (program, *_base_python(program)) for hop in _link_chain(each)]
+    hops = [hop for each in (program, *base_python(program)) for hop in link_chain(each)]
     if _is_text(program):
         return []
     if is_inside(program, workspace):
@@ -93,16 +93,16 @@ def required_paths(program: Path, home: Path, workspace: Path | None = None) -> 
 
 def _is_binary(program: Path) -> bool:
     """Tell whether this is an executable binary."""
-    return os.access(program, os.X_OK) and _first_bytes(program, 4) == b"\x7fELF"
+    return os.access(program, os.X_OK) and first_bytes(program, 4) == b"\x7fELF"
 
 
 def _is_text(program: Path) -> bool:
     """Tell whether this is text without an interpreter: a shell would run it, and print it line by line in errors."""
-    beginning = _first_bytes(program, 4)
+    beginning = first_bytes(program, 4)
     return bool(beginning) and beginning != b"\x7fELF" and not beginning.startswith(b"#!")
 
 
-def _first_bytes(path: Path, size: int) -> bytes:
+def first_bytes(path: Path, size: int) -> bytes:
     """Return the first bytes of a file; empty for anything but a regular file, which could block the reader."""
     try:
         if not path.is_file():
@@ -126,7 +126,7 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _link_chain(program: Path) -> Iterator[Path]:
+def link_chain(program: Path) -> Iterator[Path]:
     """Yield a program and each link target on the way to its file: all of them must be mounted."""
     for _ in range(_MAX_HOPS):
         yield program
@@ -136,9 +136,9 @@ def _link_chain(program: Path) -> Iterator[Path]:
     yield _real(program)
 
 
-def _base_python(program: Path) -> list[Path]:
+def base_python(program: Path) -> list[Path]:
     """Return the base Python of a virtual environment, which may have copies instead of links."""
-    text = _first_bytes(program.parent.parent / "pyvenv.cfg", _MAX_SETTINGS).decode(errors="replace")
+    text = first_bytes(program.parent.parent / "pyvenv.cfg", _MAX_SETTINGS).decode(errors="replace")
     settings = (line.partition("=") for line in text.splitlines())
     home = Path(next((value.strip() for key, _, value in settings if key.strip().lower() == "home"), ""))
     names = (program.name, "python3", "python") if home.is_absolute() else ()

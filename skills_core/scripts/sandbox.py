@@ -138,17 +138,25 @@ def _system(*, network: bool) -> list[str]:
     arguments += ["--cap-drop", "ALL", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
     for path in (*_SYSTEM, *(_NETWORK if network else ())):
         arguments += ["--ro-bind-try", path, path]
-    for alias in map(Path, _ALIASES):
-        if alias.is_symlink():
-            arguments += ["--symlink", str(alias.readlink()), str(alias)]
-        else:
-            arguments += ["--ro-bind-try", str(alias), str(alias)]
-    arguments += ["--proc", "/proc", "--dev", "/dev"]
+    arguments += [*alias_arguments(), "--proc", "/proc", "--dev", "/dev"]
     arguments += ["--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
     for masked in (*_MASKED, *_MASKED_TOO):
         if Path(masked).exists():
             arguments += ["--ro-bind", "/dev/null", masked]
     return [*arguments, "--share-net"] if network else arguments
+
+
+def alias_arguments() -> list[str]:
+    """Return the arguments for the folders beside /usr that most systems have as links into it."""
+    return [
+        word
+        for alias in map(Path, _ALIASES)
+        for word in (
+            ("--symlink", str(alias.readlink()), str(alias))
+            if alias.is_symlink()
+            else ("--ro-bind-try", str(alias), str(alias))
+        )
+    ]
 
 
 def with_read_only_devices(unshare: Path, mount: Path) -> Iterator[tuple[str, ...]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from server.capabilities.evals.isolation_options import AgentHome, NoIsolation, Readable
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
 from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
@@ -57,17 +58,6 @@ AgentModel = Annotated[
         "--agent-model", metavar="NAME", help="The model of the agent, as it names it.", rich_help_panel=_AGENT
     ),
 ]
-AgentHome = Annotated[
-    Path | None,
-    typer.Option(
-        "--agent-home",
-        metavar="DIR",
-        help="A folder, such as one with a login, that each run has a copy of as its home.",
-        rich_help_panel=_AGENT,
-    ),
-]
-
-
 Ci = Annotated[
     bool,
     typer.Option(
@@ -222,6 +212,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     via: ViaChoice = Way.FOLDER,
     agent_model: AgentModel = None,
     agent_home: AgentHome = None,
+    readable: Readable = None,
+    no_isolation: NoIsolation = False,
     model: Model = None,
     judge_model: JudgeModel = None,
     judge_agent: JudgeAgent = None,

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.evals.agents.agent import EXECUTOR
+from server.capabilities.evals.agents.isolation import NOT_ISOLATED, find_isolation, hidden_places
 from server.capabilities.evals.iterations.agent_choice import choose_judge, eval_agent, judge_agent
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
@@ -32,6 +33,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
+from server.config.values import home_path
 from server.html.words import dollars
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line
@@ -40,6 +42,7 @@ from skills_core.evals.grading.judging import TIE
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.cli_agent import CliAgent
+    from server.capabilities.evals.agents.isolation import HiddenPlaces
     from server.capabilities.evals.iterations.plan import EvalPlan
     from server.config.settings.model import Settings
 
@@ -58,6 +61,8 @@ class EvalFlags:
     via: str
     agent_model: str | None
     agent_home: Path | None
+    readable: list[Path] | None
+    no_isolation: bool
     model: str | None
     judge_model: str | None
     judge_agent: str | None
@@ -169,6 +174,11 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
         # The home is that of the judge alone if our own executor performs.
         home = given.agent_home if any(names) or judge is None else None
         agent = eval_agent(*names, via=given.via, model=given.agent_model, home=home)
+    isolation = NOT_ISOLATED if given.no_isolation else find_isolation()
+    hidden = _hidden(given)
+    agent, judge = (
+        None if each is None else each.isolated(isolation, hidden, given.readable or ()) for each in (agent, judge)
+    )
     return EvalOptions(
         skill=given.skill_dir,
         evals=given.evals,
@@ -183,6 +193,15 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
         new=given.new,
         compare=given.compare,
     )
+
+
+def _hidden(given: EvalFlags) -> HiddenPlaces:
+    """Return what no agent may read: the skill with its evals, the results, and a baseline that is a folder."""
+    skill = given.skill_dir.resolve()
+    others = [] if given.evals is None else [given.evals]
+    if given.baseline and home_path(given.baseline).is_dir():
+        others.append(home_path(given.baseline))
+    return hidden_places(skill, given.workspace or workspace_of(skill), others)
 
 
 def _mode(given: EvalFlags) -> EvalMode:
@@ -216,6 +235,8 @@ def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
         print_json(report_of(plan, None))
     else:
         print_text(_cost_line(plan))
+        if plan.isolation is not None:
+            print_text(plan.isolation.statement)
         for note in plan.read.notes:
             print_text(one_line(f"{plan.read.file.name}: {note}"))
         for case in plan.cases if plan.options.grades else ():
@@ -236,6 +257,8 @@ def _report(options: EvalOptions, settings: Settings, temporary: Path, *, plain:
         # Another process may have continued the iteration before this one had the lock.
         plan = plan_eval(options, settings, temporary / "second")
         print_notice(_cost_line(plan))
+        if plan.isolation is not None:
+            print_notice(plan.isolation.statement)
         for note in plan.read.notes:
             print_notice(one_line(f"{plan.read.file.name}: {note}"))
         return report_of(plan, _run(plan, settings, plain=plain))

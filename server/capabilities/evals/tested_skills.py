@@ -12,6 +12,7 @@ import stat
 import subprocess
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,11 +22,11 @@ from server.config.machine import current_environment
 from server.config.values import home_path
 from skills_core.authoring.fixes import with_description
 from skills_core.diagnostics import one_line, printable
-from skills_core.disk.files import Location
+from skills_core.disk.files import Location, read_file
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
 from skills_core.disk.sources import explicit_sources
 from skills_core.disk.writing import write_file
-from skills_core.errors import SkillsError
+from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.live.library import Library
 from skills_core.loading.single_skill import read_skill
 from skills_core.scripts.runner import copy_skill
@@ -187,6 +188,13 @@ class SkillVersion:
         """
         folder.mkdir(parents=True, exist_ok=True)
         copy_skill(self.skill, folder / self.name, read_only=False)
+
+
+def texts_of(version: SkillVersion) -> Iterator[str]:
+    """Yield the texts of a skill that a model may see; what cannot be read is left out."""
+    for path in files_for_models(version.skill.content):
+        with suppress(FileRefusedError, UnicodeDecodeError):
+            yield read_file(Location(version.folder, path))[0].decode()
 
 
 def load_version(folder: Path) -> SkillVersion:

@@ -54,6 +54,7 @@ def open_workspace(workspace: Path) -> None:
 
 CONFIG: Final = "config.json"
 _OUTCOME: Final = "outcome.json"
+_WITH_CANARY: Final = frozenset({"benchmark.json", "eval_metadata.json", "grading.json", _OUTCOME})
 _NUMBERED: Final = re.compile(r"iteration-([1-9]\d{0,8})")
 _MAX_FILE: Final = 64 * 1024 * 1024
 
@@ -67,6 +68,7 @@ class IterationFolder:
         self.number = number
         self.runs = runs
         self.path = workspace / f"iteration-{number}"
+        self.canary = ""
 
     def folder(self, key: RunKey) -> Path:
         """Return the folder of a run."""
@@ -83,11 +85,13 @@ class IterationFolder:
         return key.flat if (flat / _OUTCOME).is_file() or (flat / "outputs").is_dir() else usual
 
     def write(self, relative: str, value: object) -> None:
-        """Write a JSON file.
+        """Write a JSON file; those that would tell a run the answers have the canary of the iteration, if it has one.
 
         Raises:
             FileRefusedError: the path contains a link, or cannot be written.
         """
+        if self.canary and isinstance(value, dict) and relative.rpartition("/")[2] in _WITH_CANARY:
+            value = {**value, "canary": self.canary}
         self._write(relative, json_bytes(value))
 
     def write_text(self, relative: str, text: str) -> None:

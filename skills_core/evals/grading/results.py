@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from skills_core.evals.agents.kind import ANY_SKILL
+from skills_core.evals.grading.leaks import LeakReason  # noqa: TC001 - read from JSON
 from skills_core.scripts.process import exit_text
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class EvalOutcome:
     """How a run ended and what it took; None stands for unknown.
 
     `skill_loaded` tells whether an agent that had the skill loaded it, and `grading_error` why a run that is done could
-    not be graded. `outputs_digest` is that of the outputs and the answer, empty if it is unknown.
+    not be graded. `outputs_digest` is that of the outputs and the answer, empty if it is unknown. `reason` tells what
+    shows that a run had what no run is given.
     """
 
     status: EvalStatus
@@ -95,12 +97,14 @@ class EvalOutcome:
     skill_loaded: bool | None = None
     outputs_digest: str = ""
     notes: tuple[str, ...] = ()
+    reason: LeakReason | None = None
 
     def to_json(self) -> JsonObject:
         """Return the object of `outcome.json`."""
         return {
             "status": self.status.value,
             "error": self.error or None,
+            "reason": self.reason,
             "exit_code": self.exit_code,
             "attempt": self.attempt,
             "tool_calls": self.tool_calls,

@@ -39,6 +39,7 @@ class Lab:
         self.workspace = self.skill.parent / "greeter-workspace"
         self.log = folder / "log"
         self.state = folder / "state"
+        self.isolates = False
         (folder / "tmp").mkdir()
         self.environment = {"XDG_STATE_HOME": str(self.state), "TMPDIR": str(folder / "tmp")}
 
@@ -57,9 +58,10 @@ class Lab:
         return f"sh {file} {{prompt}} {{skill}} {{outputs}} {{files}}"
 
     def run(self, *flags: object, agent: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run `eval`; by default with the agent that follows the skill."""
+        """Run `eval`; by default with the agent that follows the skill, which writes to a log outside of its run."""
         template = self.agent() if agent is None else agent
         own = ["--agent-command", template] if template else []
+        own += [] if self.isolates else ["--no-isolation"]
         return run("eval", self.skill, *own, *flags, **{**self.environment, **environment})
 
     def report(self, *flags: object, agent: str | None = None) -> dict[str, Any]:
@@ -74,6 +76,7 @@ class Lab:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
         template = self.agent() if agent is None else agent
         own = ["--agent-command", template] if template else []
+        own += [] if self.isolates else ["--no-isolation"]
         with subprocess.Popen(
             [sys.executable, "-m", "server", "eval", str(self.skill), *own, *map(str, flags)],
             cwd=REPOSITORY,

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,7 @@ import anyio.to_thread
 
 import server
 from server.capabilities.evals.agents.agent import Agent, RunFolder, agent_environment, temporary_root
+from server.capabilities.evals.agents.isolation import NOT_ISOLATED, AgentNeeds, isolation_for
 from server.capabilities.evals.tested_skills import find_twins
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
@@ -29,6 +30,7 @@ from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import AgentTask
+    from server.capabilities.evals.agents.isolation import AgentIsolation, HiddenPlaces
     from skills_core.evals.agents.kind import AgentKind, Setup, Transcript, TranscriptReader
     from skills_core.scripts.process import ProcessResult
 
@@ -143,6 +145,7 @@ class CliAgent(Agent):
     template: str | None = None
     model: str | None = None
     home: Path | None = None
+    isolation: AgentIsolation = NOT_ISOLATED
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -154,6 +157,7 @@ class CliAgent(Agent):
             "command": command,
             "model": self.model or "",
             "via": "" if self.via is None else self.via.value,
+            "isolation": self.isolation.kind.value,
         }
 
     @property
@@ -176,6 +180,17 @@ class CliAgent(Agent):
         """Whether a run can have the skill at all."""
         return self.via is not None or "{skill}" in (self.template or "")
 
+    def isolated(self, found: AgentIsolation, hidden: HiddenPlaces, readable: Iterable[Path] = ()) -> CliAgent:
+        """Return the agent isolated as `found` allows; besides what it needs, it can read what is `readable`."""
+        needs = AgentNeeds(
+            executable=self.executable,
+            template=self.template,
+            home=self.home,
+            starts_server=self.via is Via.SERVER,
+            readable=tuple(readable),
+        )
+        return replace(self, isolation=isolation_for(needs, found, hidden))
+
     async def perform(self, task: AgentTask) -> AgentRun:
         """Run the agent once.
 
@@ -191,7 +206,8 @@ class CliAgent(Agent):
             said = error.strerror or error
             raise EvalError(f"the folders of a run in {folder.root.parent} cannot be created: {said}") from error
         environment = {**agent_environment(folder, os.environ), **setup.environment}
-        command = Command(words, folder.work, environment, grace_seconds=_GRACE_SECONDS)
+        confined = await anyio.to_thread.run_sync(self.isolation.confined, words, folder)
+        command = Command(confined, folder.work, environment, grace_seconds=_GRACE_SECONDS)
         return await run_agent(command, task.seconds, self.kind.reader(), task.is_decided)
 
     def _prepare(self, task: AgentTask, setup: Setup) -> tuple[str, ...]:

@@ -214,7 +214,7 @@ def read_material(folder: Path, case: EvalCase, instructions: tuple[str, ...] = 
     """Return the outputs and the transcript in the folder of a run."""
     transcript = _bounded(folder / "transcript.jsonl").splitlines()
     # The run has seen the prompt, but neither assertions nor the expected output: what equals them is its own.
-    return Material(tuple(_files(folder / "outputs")), transcript_text(transcript), (case.prompt, *instructions))
+    return Material(tuple(output_files(folder / "outputs")), transcript_text(transcript), (case.prompt, *instructions))
 
 
 def final_material(folder: Path) -> Material:
@@ -224,7 +224,7 @@ def final_material(folder: Path) -> Material:
     """
     files = tuple(
         each if each.text is None else replace(each, text=_without_places(each.text))
-        for each in _files(folder / "outputs")
+        for each in output_files(folder / "outputs")
     )
     return Material(files, _without_places(_bounded(folder / "answer.txt")))
 
@@ -233,7 +233,8 @@ def _without_places(text: str) -> str:
     return _PLACE.sub("…", text)
 
 
-def _files(outputs: Path) -> Iterator[OutputFile]:
+def output_files(outputs: Path) -> Iterator[OutputFile]:
+    """Yield the files of a run's outputs in order, up to a number of them; links and ignored folders stay out."""
     left = _MAX_FILES
     with Reader() as reader:
         for parent, folders, names in os.walk(outputs):

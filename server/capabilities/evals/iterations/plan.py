@@ -28,6 +28,7 @@ from skills_core.evals.grading.results import Arm, EvalStatus, RunKey
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.cli_agent import CliAgent
+    from server.capabilities.evals.agents.isolation import AgentIsolation
     from server.capabilities.evals.iterations.agent_choice import Judge
     from server.capabilities.evals.iterations.runner import Work
     from server.capabilities.evals.tested_skills import SkillVersion
@@ -198,6 +199,11 @@ class EvalPlan:
         """Whether the agent has to run."""
         return any(each.performs for each in self.work)
 
+    @property
+    def isolation(self) -> AgentIsolation | None:
+        """What the agent that has to run can reach; None if none has, or it is our own executor."""
+        return self.options.agent.isolation if self.options.agent is not None and self.performs else None
+
     def to_json(self) -> JsonObject:
         """Return the field `plan` of what the command prints."""
         return {
@@ -214,6 +220,7 @@ class EvalPlan:
                 if each.check is not None
             ],
             "judge": self.options.judge.label if self.options.judge and self.needs_judge else None,
+            "isolation": None if self.isolation is None else self.isolation.kind.value,
             "left_out": list(self.left_out),
             "notes": list(self.read.notes),
             **self.cost.to_json(),

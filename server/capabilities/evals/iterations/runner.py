@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import AgentTask, for_each, publish_outputs, stray_files
-from server.capabilities.evals.iterations.grading import baseline_fault
+from server.capabilities.evals.iterations.grading import baseline_fault, output_files
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import counted, one_line
 from skills_core.disk.files import Location, Reader, read_file
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.workspace import IterationFolder
     from skills_core.evals.agents.kind import AgentRun
     from skills_core.evals.grading.cases import EvalCase
+    from skills_core.evals.grading.leaks import AnswerKey, Leak
 
 logger = logging.getLogger(__name__)
 
@@ -181,8 +183,8 @@ def showing_progress(
 class EvalRunner:
     """Performs the work of one iteration by an agent, with the versions of the skill by arm.
 
-    `source` is the skill's folder, and `inputs` that of the input files. Each run has `seconds`, and `jobs` run at a
-    time. Without a grader, the outputs are kept and not graded.
+    `source` is the skill's folder, `inputs` that of the input files, and `key` has what no run can know. Each run has
+    `seconds`, and `jobs` run at a time. Without a grader, the outputs are kept and not graded.
     """
 
     iteration: IterationFolder
@@ -192,6 +194,7 @@ class EvalRunner:
     versions: Mapping[Arm, SkillVersion | None]
     source: Path
     inputs: Path
+    key: AnswerKey
     seconds: float
     jobs: int
     progress: RunProgress
@@ -236,7 +239,8 @@ class EvalRunner:
         """Perform a run and write its files; `outcome.json` comes last, because it says that the run has ended."""
         run = await self.agent.perform(task)
         status, error = status_of(run, task.seconds, known=self.agent.tells_loads)
-        if status is EvalStatus.DONE and (fault := self._arm_fault(run, task)):
+        ended = status is EvalStatus.DONE
+        if ended and (fault := self._arm_fault(run, task)):
             status, error = EvalStatus.ERROR, fault
         record = run.transcript
         loaded, remark = self._load_of(run, task, status)
@@ -252,7 +256,7 @@ class EvalRunner:
             skill_loaded=loaded,
             notes=tuple(filter(None, (*run.notes, remark))),
         )
-        outcome = await anyio.to_thread.run_sync(self._publish, work, run, task, outcome)
+        outcome = await anyio.to_thread.run_sync(partial(self._publish, work, run, task, outcome, ended=ended))
         self.folders.remove(task.folder)
         return outcome
 
@@ -274,7 +278,16 @@ class EvalRunner:
         note = load_note(run.transcript, task.skills[0].name)
         return not note, note
 
-    def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome) -> EvalOutcome:
+    def _leak(self, run: AgentRun, task: AgentTask, folder: Path) -> Leak | None:
+        """Return what shows that a run had the evals or other results, the same in all arms; None if nothing does."""
+        key = self.key.without([task.text, *_texts_of(task.inputs)])
+        texts = [(f"line {number} of the transcript", line) for number, line in enumerate(run.lines, 1)]
+        texts += [(f"outputs/{each.path}", each.text) for each in output_files(folder / "outputs") if each.text]
+        texts.append(("the answer", run.answer))
+        return next((found for where, text in texts if (found := key.find(where, text))), None)
+
+    def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome, *, ended: bool) -> EvalOutcome:
+        """Write the files of a run; one that `ended` by itself is searched for what no run is given."""
         place, folder = self.iteration.place(work.key), self.iteration.folder(work.key)
         try:
             outcome = replace(outcome, outputs_digest=publish_outputs(task.folder, folder, run.answer))
@@ -283,12 +296,22 @@ class EvalRunner:
                 outcome = replace(outcome, status=EvalStatus.ERROR, error=one_line(str(error))[:500])
         if stray := stray_files(task.folder, task.inputs):
             outcome = replace(outcome, notes=(*outcome.notes, f"files outside of outputs: {', '.join(stray)}"))
+        if ended and (leak := self._leak(run, task, folder)):
+            outcome = replace(outcome, status=EvalStatus.ERROR, error=one_line(str(leak)), reason=leak.reason)
         self.iteration.write_text(f"{place}/transcript.jsonl", "".join(f"{line}\n" for line in run.lines))
         self.iteration.write_text(f"{place}/answer.txt", run.answer)
         self.iteration.write(f"{place}/timing.json", outcome.timing())
         self.iteration.write(f"{place}/eval_metadata.json", metadata_of(work.case, work.key))
         self.iteration.write(f"{place}/outcome.json", outcome.to_json())
         return outcome
+
+
+def _texts_of(inputs: Mapping[str, Location]) -> Iterator[str]:
+    """Yield the texts that a run is given as files, with their names; other files have none."""
+    for name, place in inputs.items():
+        yield name
+        with suppress(FileRefusedError, UnicodeDecodeError):
+            yield read_file(place)[0].decode("utf-8-sig")
 
 
 _EVAL_FILES: Final = ("evals/files/", "evals/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import RunFolders
+from server.capabilities.evals.agents.isolation import AgentIsolationKind
 from server.capabilities.evals.iterations.agent_choice import check_named
 from server.capabilities.evals.iterations.grading import (
     BlindComparisons,
@@ -21,13 +23,17 @@ from server.capabilities.evals.iterations.grading import (
 from server.capabilities.evals.iterations.plan import SNAPSHOTS, EvalMode
 from server.capabilities.evals.iterations.runner import EvalRunner, grade_runs, showing_progress
 from server.capabilities.evals.settings import EvalSettings
-from server.capabilities.evals.tested_skills import keep
+from server.capabilities.evals.tested_skills import keep, texts_of
 from server.capabilities.evals.workspace import CONFIG, EvalError
 from server.capabilities.runs.settings import RunSettings
+from skills_core.disk.files import read_bounded
+from skills_core.disk.folders import EVALS
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.judging import comparison_line, summarize_comparisons
+from skills_core.evals.grading.leaks import AnswerKey, new_canary
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
+from skills_core.runs.tools import WorkspaceTool
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -121,6 +127,7 @@ class EvalSession:
                 versions=versions,
                 source=plan.source,
                 inputs=plan.read.inputs,
+                key=await anyio.to_thread.run_sync(self._answer_key),
                 seconds=plan.options.seconds,
                 jobs=plan.options.jobs,
                 progress=progress,
@@ -132,6 +139,7 @@ class EvalSession:
     async def _grade(self, judge: Model | None) -> str:
         """Grade the outputs that exist; return the name of the agent that made them."""
         plan = self.plan
+        plan.iteration.canary = str(plan.iteration.config.get("canary") or "")
         await anyio.to_thread.run_sync(self._describe_cases)
         self.changed()
         left = [each for each in plan.work if not each.is_complete]
@@ -158,6 +166,16 @@ class EvalSession:
             old = keep(plan.old_version, snapshots / f"baseline-{number}")
         return {Arm.WITH_SKILL: keep(plan.version, snapshots / f"iteration-{number}"), plan.baseline: old}
 
+    def _answer_key(self) -> AnswerKey:
+        """Return what no run can know: the answers that the skill does not give, and where evals and results lie."""
+        plan = self.plan
+        folders = {plan.source, plan.options.skill.absolute()}
+        places = [f"{each / EVALS}{os.sep}" for each in folders]
+        places += [str(plan.read.file), f"{plan.workspace}{os.sep}"]
+        versions = filter(None, (plan.version, plan.old_version))
+        raw = (read_bounded(plan.read.file) or b"").decode("utf-8", "replace")
+        return AnswerKey.of(plan.cases, raw, places).without(text for each in versions for text in texts_of(each))
+
     def _instructions(self) -> tuple[str, ...]:
         versions = filter(None, (self.plan.version, self.plan.old_version))
         return tuple(line for version in versions for line in instruction_lines(version.skill))
@@ -175,7 +193,9 @@ class EvalSession:
             "evals_run": [case.id for case in plan.cases],
             "started": config.get("started") or _now(),
             "scratch": str(folders.root),
+            "canary": config.get("canary") or new_canary(),
         }
+        iteration.canary = str(document["canary"])
         iteration.write(CONFIG, document)
         self._describe_cases()
         self._keep_feedback()
@@ -242,11 +262,32 @@ class EvalSession:
             )
         if options.agent is not None and not options.agent.gets_skill and options.mode is not EvalMode.GRADE_ONLY:
             found.append("The agent's command has no {skill}, so both arms are the same: this measures the noise.")
+        if options.agent is None and self.plan.performs and (fault := self._command_fault()):
+            found.append(
+                "The model could run commands that read this whole disk, also the evals and other results: there is no "
+                f"sandbox for them ({fault}). What it wrote was searched for them."
+            )
+        agent = self.plan.identity.get("agent")
+        if isinstance(agent, dict) and agent.get("isolation") != AgentIsolationKind.BUBBLEWRAP:
+            why = f" ({options.agent.isolation.why})" if options.agent is not None else ""
+            found.append(
+                f"The agent was not isolated{why}: it could read this whole disk, also the evals and other results. "
+                "What it wrote was searched for them."
+            )
         if self.plan.needs_judge and self._judges_itself():
             found.append(
                 "The model under test judges itself; name one of another family with --judge-model or --judge-agent."
             )
         return found
+
+    def _command_fault(self) -> str:
+        """Return why commands of our own executor have no sandbox, empty if they have one or there are none."""
+        if WorkspaceTool.RUN_COMMAND not in self.settings.section(RunSettings).tools:
+            return ""
+        from server.capabilities.scripts.factory import described_setup
+
+        isolation = described_setup(self.settings).isolation
+        return "" if isolation.sandbox is not None else isolation.fault
 
     def _judges_itself(self) -> bool:
         options = self.plan.options
