@@ -70,7 +70,7 @@ RUN_FLOORS = (
     {"trace", "workflow"},
     {"durable", "tools"},
     {"models", "run_skills"},
-    {"journal", "outcome"},
+    {"journal", "outcome", "spending"},
 )
 
 EVALS_FLOORS = (
