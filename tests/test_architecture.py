@@ -75,7 +75,7 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"lint", "page", "run_eval"},
+    {"cost_options", "lint", "page", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from server.capabilities.evals.cost_options import MaxCost, MaxRequests, MaxSeconds, PriceIn, PriceOut
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
 from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
@@ -236,6 +237,11 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     new: New = False,
     propose: Propose = False,
     dry_run: EvalDryRun = False,
+    max_cost: MaxCost = None,
+    max_requests: MaxRequests = None,
+    max_seconds: MaxSeconds = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
     min_pass_rate: MinPassRate = None,
     max_regression: MaxRegression = None,
     junit: Junit = None,
@@ -247,7 +253,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
 
     Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration, and
     grades its outputs again if assertions have changed. The exit code is 1 if a run ended with an error or could not be
-    graded, or if a gate does not pass.
+    graded, or if a gate does not pass, and 4 if a bound of the costs was reached.
     """
     flags = locals()
 
@@ -436,6 +442,11 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     apply: Apply = False,
     workspace: TriggerWorkspace = None,
     dry_run: DryRun = False,
+    max_cost: MaxCost = None,
+    max_requests: MaxRequests = None,
+    max_seconds: MaxSeconds = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
     junit: Junit = None,
     markdown: Markdown = None,
     ci: Ci = False,
@@ -445,7 +456,8 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Test for which queries a skill is found or loaded.
 
-    The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict.
+    The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict, and 4 if a bound of the costs was
+    reached.
     """
     flags = locals()
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.evals.agents.agent import EXECUTOR
+from server.capabilities.evals.agents.metered import named_price
 from server.capabilities.evals.iterations.agent_choice import choose_judge, eval_agent, judge_agent
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
@@ -29,13 +30,14 @@ from server.capabilities.evals.report.writing import (
 )
 from server.capabilities.evals.workspace import EvalError, locked
 from server.capabilities.runs.settings import RunSettings
-from server.cli.console import EXIT_NO, print_json, print_notice, print_text
+from server.cli.console import EXIT_BOUND, EXIT_NO, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
+from skills_core.runs.spending import BoundReachedError
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.cli_agent import CliAgent
@@ -71,6 +73,11 @@ class EvalFlags:
     new: bool
     propose: bool
     dry_run: bool
+    max_cost: float | None
+    max_requests: int | None
+    max_seconds: int | None
+    price_in: float | None
+    price_out: float | None
     min_pass_rate: float | None
     max_regression: float | None
     junit: Path | None
@@ -123,6 +130,9 @@ def run_eval(given: EvalFlags) -> None:
         "judge_model": given.judge_model,
         "run_tools": given.run_tools,
         "skill_tools": given.skill_tools,
+        "eval_max_cost": given.max_cost,
+        "eval_max_requests": given.max_requests,
+        "eval_max_seconds": given.max_seconds,
     }
     settings = settings_of(Machine(current_places()), flags)
     options = _options(given, settings)
@@ -161,6 +171,7 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
         jobs=given.jobs,
         new=given.new,
         compare=given.compare,
+        price=named_price(given.price_in, given.price_out),
     )
 
 
@@ -234,6 +245,8 @@ def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
 
     try:
         return until_signalled(work)
+    except BoundReachedError as error:
+        fail(f"{error} The same command with a higher bound begins", EXIT_BOUND)
     except (KeyboardInterrupt, SystemExit):
         print_notice("interrupted; the same command continues the iteration")
         raise
@@ -253,6 +266,9 @@ def _finish(report: dict[str, Any], given: EvalFlags) -> None:
             print_text(line)
         print_text(next_step(workspace))
         print_gates(gates)
+    if stopped := report["stopped"]:
+        print_notice(f"{stopped} The same command with a higher bound continues")
+        raise SystemExit(EXIT_BOUND)
     if errors := report.get("errors"):
         lacking = f"{errors} of {counted(len(report['runs']), 'run')} {agreeing(errors, 'has', 'have')} no grading"
         print_notice(f"{lacking}; the same command runs them again")

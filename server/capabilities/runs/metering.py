@@ -7,17 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
 
 from skills_core.runs.spending import RENEW_SECONDS, BoundReachedError, Bounds, SpendingError, SpendingFile, Use
-
-if TYPE_CHECKING:
-    from pydantic_ai.models import Model
-
-    from skills_core.runs.models import Price
 
 logger = logging.getLogger(__name__)
 
@@ -118,10 +113,3 @@ async def open_meter(folder: Path, bounds: Bounds) -> AsyncGenerator[Meter]:
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-def metered_model(model: Model, meter: Meter, kind: str, price: Price | None) -> Model:
-    """Return a model each request of which is a piece of work of this kind."""
-    from server.capabilities.runs.metered_model import MeteredModel  # it takes a second, and only models need it
-
-    return MeteredModel(model, meter, kind, price)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalOutcome, EvalRun
     from skills_core.format.yaml12 import JsonObject
+    from skills_core.runs.models import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,8 @@ class EvalMode(StrEnum):
 class EvalOptions:
     """What the user asked for; without an agent, our own executor performs. `judge` is who would grade.
 
-    `evals` is the file of the cases, by default that of the skill.
+    `evals` is the file of the cases, by default that of the skill. `price` is that of the agent's tokens if the user
+    names one.
     """
 
     skill: Path
@@ -125,6 +127,7 @@ class EvalOptions:
     compare: bool = False
     mode: EvalMode = EvalMode.WHOLE
     judge: Judge | None = None
+    price: Price | None = None
 
     @property
     def grades(self) -> bool:
