@@ -36,6 +36,11 @@ class TriggerFlags:
     apply: bool
     workspace: Path | None
     dry_run: bool
+    max_cost: float | None
+    max_requests: int | None
+    max_seconds: int | None
+    price_in: float | None
+    price_out: float | None
     junit: Path | None
     markdown: Path | None
     ci: bool

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.capabilities.evals.agents.agent import EXECUTOR
-from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
+from server.capabilities.evals.agents.cli_agent import CliAgent, check_no_twin, find_agent
+from server.capabilities.evals.agents.metered import AgentCosts, bounds_of, named_price, price_of_named_model
 from server.capabilities.evals.report.ci import gates_pass, trigger_gates
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import (
@@ -24,6 +25,7 @@ from server.capabilities.evals.tested_skills import read_copy
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.capabilities.evals.triggers.trigger_test import (
     TestPlan,
+    TestPrices,
     TriggerTest,
     apply_description,
     last_results,
@@ -31,9 +33,10 @@ from server.capabilities.evals.triggers.trigger_test import (
     planned_costs,
     test_folder,
 )
+from server.capabilities.evals.workspace import EvalError
 from server.capabilities.runs.offered import open_configured
 from server.capabilities.runs.settings import RunSettings
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.console import EXIT_BOUND, EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.tested_skills import SkillCopy
     from server.capabilities.evals.triggers import TriggerFlags
+    from server.config.settings.model import Settings
     from skills_core.evals.triggers.queries import Part, Query
 
 
@@ -187,8 +191,10 @@ def triggers_with_agent(options: TriggerFlags) -> None:
         if options.dry_run:
             _print_costs(sets, options, workspace)
             return
-        model = _model_settings(options)
-        plan = _plan(skill, sets, options, model)
+        settings = _settings(options)
+        model = _model_settings(options, settings)
+        plan = _plan(skill, sets, options, settings, model)
+        _check_costs(plan)
     except SkillsError as error:
         fail(str(error), EXIT_USAGE)
     try:
@@ -202,16 +208,51 @@ def triggers_with_agent(options: TriggerFlags) -> None:
     _finish(found, results, options)
 
 
-def _model_settings(options: TriggerFlags) -> RunSettings | None:
+def _settings(options: TriggerFlags) -> Settings:
+    """Return the settings with the flags.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
+    flags = {
+        "model": options.model,
+        "eval_max_cost": options.max_cost,
+        "eval_max_requests": options.max_requests,
+        "eval_max_seconds": options.max_seconds,
+    }
+    return settings_of(Machine(current_places()), flags)
+
+
+def _check_costs(plan: TestPlan) -> None:
+    """Check that the cost of everything will be known if it has a bound.
+
+    Raises:
+        EvalError: it would not.
+    """
+    prices = plan.prices
+    if plan.bounds.cost is None or prices.agent is None:
+        return
+    if not prices.agent.is_known:
+        raise EvalError(
+            "--max-cost needs to know what a run costs: this agent does not report it, and the price of its tokens is "
+            "unknown; give it with --price-in and --price-out, or by the model's name in runs.prices"
+        )
+    if plan.parts is not None and prices.model is None:
+        raise EvalError(
+            f"--max-cost needs to know what the model costs that revises the description, and the price of "
+            f"{plan.model_name} is unknown; give it in runs.prices"
+        )
+
+
+def _model_settings(options: TriggerFlags, settings: Settings) -> RunSettings | None:
     """Return the settings of the configured model; None if no model is needed.
 
     Raises:
         ModelUnavailableError: no model is named, or it cannot be used.
-        ConfigurationError: a setting cannot be used.
     """
     if not options.optimize and options.agent != EXECUTOR:
         return None
-    runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
+    runs = settings.section(RunSettings)
     if runs.model is None or runs.model == CLIENT:
         raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
     check_model(parse_model(runs.model), os.environ)
@@ -235,19 +276,26 @@ def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
     return _QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
 
 
-def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: RunSettings | None) -> TestPlan:
+def _plan(
+    skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, settings: Settings, model: RunSettings | None
+) -> TestPlan:
+    agent = _agent(skill, options, model)
+    known = agent if isinstance(agent, CliAgent) else None
+    costs = AgentCosts.of(settings, known, named_price(options.price_in, options.price_out))
     return TestPlan(
         skill=skill,
         queries=sets.queries,
         holdout=sets.holdout,
         rivals=tuple(_rivals(skill, options.catalog or ()).values()),
-        agent=_agent(skill, options, model),
+        agent=agent,
         limits=RunLimitsOfTest(options.runs, options.threshold, options.jobs, options.max_calls, options.timeout),
         parts=sets.parts,
         rounds=options.revisions,
         seed=options.seed,
         model_name=str(parse_model(model.model or "")) if model and options.optimize else "",
         home=options.agent_home,
+        bounds=bounds_of(settings),
+        prices=TestPrices(costs, price_of_named_model(settings, model.model or "") if model else None),
     )
 
 
@@ -340,6 +388,8 @@ def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None
             print_text("SKILL.md has the new description.")
     if refused:
         fail(refused, EXIT_NO)
+    if found["stopped"]:
+        fail(f"{found['stopped']} The same command with a higher bound continues", EXIT_BOUND)
     if not found["finished"] or not gates_pass(gates):
         raise SystemExit(EXIT_NO)
 

@@ -5,24 +5,30 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skills_core.runs.spending import Bounds, SpendingFile, Use
-from tests.capabilities.evals.conftest import HELLO, Lab
-from tests.capabilities.evals.iterations.test_own_agent import graded, judges, model
-from tests.model_endpoint import Answer, Hang, ModelEndpoint
+from tests.capabilities.evals.conftest import Lab
+from tests.capabilities.evals.iterations.test_own_agent import judges, model
+from tests.model_endpoint import ModelEndpoint
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
 
 STOPPED = 4
 
-CLAUDE = """
-echo "$PWD" >> {log}
+END = {
+    "type": "result",
+    "is_error": False,
+    "result": "done",
+    "total_cost_usd": 0.25,
+    "usage": {"input_tokens": 90, "output_tokens": 10},
+}
+CLAUDE = f"""
+echo "$PWD" >> {{log}}
 if [ -n "$2" ]; then cat "$2/assets/template.txt" > "$3/out.txt"; else echo plain > "$3/out.txt"; fi
-echo '{"type": "result", "is_error": false, "result": "done", "total_cost_usd": 0.25, "usage": {"input_tokens": 90, "output_tokens": 10}}'
+echo '{json.dumps(END)}'
 """
 """An agent that prints what Claude Code prints at the end of a run of 25 cents."""
 
