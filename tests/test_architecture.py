@@ -89,7 +89,7 @@ CORE_EVALS_FLOORS = (
     {"proposals"},
     {"grading", "triggers"},
     {"agents"},
-    {"feedback", "statistics"},
+    {"feedback", "forecast", "statistics"},
 )
 
 AUDIT_FLOORS = (

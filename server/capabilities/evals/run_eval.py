@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.metered import named_price
 from server.capabilities.evals.iterations.agent_choice import choose_judge, eval_agent, judge_agent
+from server.capabilities.evals.iterations.forecast import forecast_of
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
 from server.capabilities.evals.proposals import (
@@ -34,7 +36,7 @@ from server.cli.console import EXIT_BOUND, EXIT_NO, fail, print_json, print_noti
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
-from skills_core.diagnostics import agreeing, counted, one_line
+from skills_core.diagnostics import agreeing, counted, one_line, shortened
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
 from skills_core.runs.spending import BoundReachedError
@@ -201,22 +203,38 @@ def _judge_agent(given: EvalFlags) -> CliAgent | None:
 
 
 def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
-    """Print the cost, each command of the evals file that would run on this machine, and what is missing."""
+    """Print what the plan will take, what would be wasted, and what is missing."""
+    forecast = forecast_of(plan, settings)
     if as_json:
-        print_json(report_of(plan, None))
+        print_json({**report_of(plan, None), "forecast": forecast.to_json()})
     else:
-        print_text(_cost_line(plan))
-        for note in plan.read.notes:
-            print_text(one_line(f"{plan.read.file.name}: {note}"))
-        for case in plan.cases if plan.options.grades else ():
-            for check in filter(None, (each.check for each in case.assertions)):
-                first, *rest = check.strip().splitlines() or [""]
-                more = f" … ({counted(len(rest), 'more line')}; --json has all)" if rest else ""
-                print_text(one_line(f"check of {case.folder}: {first}{more}"))
+        begun = "continues" if plan.resumed else "begins"
+        print_text(one_line(f"{plan.version.skill.name}: {begun} {plan.iteration.path}"))
+        for line in forecast.lines():
+            print_text(one_line(line))
+        for line in _check_lines(plan):
+            print_text(one_line(line))
     try:
         check_models(plan, settings)
     except SkillsError as error:
         print_notice(f"without --dry-run, this would not begin: {error}")
+
+
+_SHOWN_CHECKS: Final = 5
+_LINE: Final = 70
+
+
+def _check_lines(plan: EvalPlan) -> Iterator[str]:
+    """Yield how many commands of the evals file would run on this machine, and how these begin."""
+    if not plan.cost.checks:
+        return
+    yield f"{plan.cost.checks} assertions run commands of evals.json on this machine; --json has them whole:"
+    checks = (each.check for case in plan.cases for each in case.assertions if each.check is not None)
+    begun = Counter(shortened(next(iter(check.strip().splitlines()), ""), _LINE) for check in checks)
+    for first, count in begun.most_common(_SHOWN_CHECKS):
+        yield f"  {count} x {first}"
+    if (more := len(begun) - _SHOWN_CHECKS) > 0:
+        yield f"  and {counted(more, 'other')}"
 
 
 def _report(options: EvalOptions, settings: Settings, temporary: Path, *, plain: bool) -> dict[str, Any]:

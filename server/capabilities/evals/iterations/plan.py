@@ -421,10 +421,7 @@ def _cost(
     judged = sum(each.grades and not each.is_complete and bool(assertions_for_judge(each.case)) for each in work)
     compared = 2 * len(cases) * runs if options.compare else 0
     checks = sum(each.check is not None for case in cases for each in case.assertions) if options.grades else 0
-    by_arm: dict[Arm, list[EvalOutcome]] = {}
-    for run in _earlier_runs(workspace, work):
-        if run.outcome.status is EvalStatus.DONE:
-            by_arm.setdefault(run.key.arm, []).append(run.outcome)
+    by_arm = finished_by_arm(workspace, work)
     tokens = _sum(pending, {arm: [each.total_tokens for each in found] for arm, found in by_arm.items()})
     cost = _sum(pending, {arm: [each.cost_usd for each in found] for arm, found in by_arm.items()})
     millis = _sum(pending, {arm: [each.duration_ms for each in found] for arm, found in by_arm.items()})
@@ -438,6 +435,15 @@ def _cost(
         seconds=None if millis is None else round(millis / 1000 / options.jobs, 1),
         basis=sum(map(len, by_arm.values())),
     )
+
+
+def finished_by_arm(workspace: Path, work: Sequence[Work]) -> dict[Arm, list[EvalOutcome]]:
+    """Return what runs of the same cases in all iterations have taken, those that ended without an error."""
+    by_arm: dict[Arm, list[EvalOutcome]] = {}
+    for run in _earlier_runs(workspace, work):
+        if run.outcome.status is EvalStatus.DONE:
+            by_arm.setdefault(run.key.arm, []).append(run.outcome)
+    return by_arm
 
 
 def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:

@@ -22,7 +22,6 @@ from server.capabilities.evals.iterations.grading import (
 )
 from server.capabilities.evals.iterations.plan import SNAPSHOTS, EvalMode
 from server.capabilities.evals.iterations.runner import EvalRunner, grade_runs, showing_progress
-from server.capabilities.evals.settings import EvalSettings
 from server.capabilities.evals.tested_skills import keep
 from server.capabilities.evals.workspace import CONFIG, EvalError, open_workspace
 from server.capabilities.runs.metering import open_meter
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.iterations.agent_choice import Judge
-    from server.capabilities.evals.iterations.plan import EvalPlan
+    from server.capabilities.evals.iterations.plan import EvalOptions, EvalPlan
     from server.capabilities.evals.tested_skills import SkillVersion
     from server.capabilities.runs.metering import Meter
     from server.config.settings.model import Settings
@@ -306,20 +305,21 @@ class EvalSession:
             )
         if options.agent is not None and not options.agent.gets_skill and options.mode is not EvalMode.GRADE_ONLY:
             found.append("The agent's command has no {skill}, so both arms are the same: this measures the noise.")
-        if self.plan.needs_judge and self._judges_itself():
+        if self.plan.needs_judge and judges_itself(options, self.settings):
             found.append(
                 "The model under test judges itself; name one of another family with --judge-model or --judge-agent."
             )
         return found
 
-    def _judges_itself(self) -> bool:
-        options = self.plan.options
-        if options.judge is None or options.mode is EvalMode.GRADE_ONLY:
-            return False
-        if options.agent is None:
-            return options.judge.agent is None and self.settings.section(EvalSettings).judge_model is None
-        judge = options.judge.agent
-        return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
+
+def judges_itself(options: EvalOptions, settings: Settings) -> bool:
+    """Tell whether the model under test is the judge."""
+    if options.judge is None or options.mode is EvalMode.GRADE_ONLY:
+        return False
+    if options.agent is None:
+        return options.judge.agent is None and options.judge.model == settings.section(RunSettings).model
+    judge = options.judge.agent
+    return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
 
 
 def _without_grading(run: EvalRun) -> EvalRun:

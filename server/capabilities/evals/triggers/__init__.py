@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from skills_core.evals.triggers.queries import Part, Query
+
+
+class QuerySets(NamedTuple):
+    """The queries of a test, the fresh ones of its end, and the parts of an optimization."""
+
+    queries: tuple[Query, ...]
+    holdout: tuple[Query, ...]
+    parts: Mapping[Part, tuple[Query, ...]] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.cli_agent import CliAgent, check_no_twin, find_agent
@@ -22,6 +22,8 @@ from server.capabilities.evals.report.writing import (
     write_report,
 )
 from server.capabilities.evals.tested_skills import read_copy
+from server.capabilities.evals.triggers import QuerySets
+from server.capabilities.evals.triggers.forecast import forecast_of_test
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.capabilities.evals.triggers.trigger_test import (
     TestPlan,
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from server.capabilities.evals.tested_skills import SkillCopy
     from server.capabilities.evals.triggers import TriggerFlags
     from server.config.settings.model import Settings
-    from skills_core.evals.triggers.queries import Part, Query
 
 
 _WORDS = {True: "pass", False: "FAIL", None: "none"}
@@ -140,11 +141,12 @@ def with_tokens(planned: Mapping[str, int], workspace: Path) -> dict[str, Any]:
             return value / made * planned["runs"]
         return None
 
-    tokens, cost = expected("total_tokens"), expected("cost_usd")
+    tokens, cost, seconds = expected("total_tokens"), expected("cost_usd"), expected("agent_seconds")
     return {
         **planned,
         "tokens": None if tokens is None else round(tokens),
         "cost_usd": None if cost is None else round(cost, 4),
+        "seconds": None if seconds is None else round(seconds, 1),
     }
 
 
@@ -188,10 +190,10 @@ def triggers_with_agent(options: TriggerFlags) -> None:
             _apply_last(folder, workspace, as_json=options.as_json)
             return
         sets = _query_sets(options, workspace)
-        if options.dry_run:
-            _print_costs(sets, options, workspace)
-            return
         settings = _settings(options)
+        if options.dry_run:
+            _print_costs(skill, sets, options, settings, workspace)
+            return
         model = _model_settings(options, settings)
         plan = _plan(skill, sets, options, settings, model)
         _check_costs(plan)
@@ -259,25 +261,19 @@ def _model_settings(options: TriggerFlags, settings: Settings) -> RunSettings | 
     return runs
 
 
-class _QuerySets(NamedTuple):
-    queries: tuple[Query, ...]
-    holdout: tuple[Query, ...]
-    parts: Mapping[Part, tuple[Query, ...]] | None
-
-
-def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
+def _query_sets(options: TriggerFlags, workspace: Path) -> QuerySets:
     _, queries = chosen_queries(options.skill_dir, options.queries)
     holdout = queries_in(options.holdout) if options.holdout is not None else ()
     known = {query.text for query in queries}
     if again := next((query for query in holdout if query.text in known), None):
         raise SkillsError(f"--holdout: query {again.id} is one of the others too; it needs fresh queries")
     if not options.optimize:
-        return _QuerySets(queries, holdout, None)
-    return _QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
+        return QuerySets(queries, holdout, None)
+    return QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
 
 
 def _plan(
-    skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, settings: Settings, model: RunSettings | None
+    skill: SkillCopy, sets: QuerySets, options: TriggerFlags, settings: Settings, model: RunSettings | None
 ) -> TestPlan:
     agent = _agent(skill, options, model)
     known = agent if isinstance(agent, CliAgent) else None
@@ -352,14 +348,15 @@ def _run(workspace: Path, plan: TestPlan, model: RunSettings | None) -> tuple[di
         return until_signalled(work), folder / "results.json"
 
 
-def _print_costs(sets: _QuerySets, options: TriggerFlags, workspace: Path) -> None:
-    planned = planned_costs(*sets, options.runs, options.revisions)
-    costs = with_tokens(planned, workspace)
+def _print_costs(skill: SkillCopy, sets: QuerySets, options: TriggerFlags, settings: Settings, workspace: Path) -> None:
+    costs = with_tokens(planned_costs(*sets, options.runs, options.revisions), workspace)
+    forecast = forecast_of_test(skill, sets, options, settings, costs, workspace)
     if options.as_json:
-        print_json({"costs": costs})
+        print_json({"costs": costs, "forecast": forecast.to_json()})
         return
-    for line in cost_lines(costs):
-        print_text(line)
+    print_text(one_line(f"{skill.name}: fewer runs where an outcome is clear early"))
+    for line in forecast.lines():
+        print_text(one_line(line))
 
 
 def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.runs.spending import Spent, SpendingFile
+from skills_core.runs.spending import SpendingFile, Spent
 from skills_core.testing import Call
 from tests.capabilities.evals.triggers.test_agent_triggers import BETTER, PROGRAM, Lab, lab, tagged
 from tests.model_endpoint import ModelEndpoint
