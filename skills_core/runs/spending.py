@@ -1,9 +1,10 @@
 """What work has used: requests to models, dollars and seconds, counted by all processes in one file, and its bounds.
 
 A piece of work, such as one run of an agent, sets aside what it may use before it begins, and what it has used is
-counted when it ends. It sets aside as much as the most expensive piece of its kind has used; the first of a kind, which
-nothing was measured of, sets aside all that is left, so that others wait for it. So a bound is exceeded at most by what
-the pieces under way use more than any piece of their kind before them.
+counted when it ends. It needs room for as much as the most expensive piece of its kind has used, and for twice as much
+while others are under way; the first of a kind, which nothing was measured of, sets aside all that is left, so that
+others wait for it. So a bound is exceeded at most by what one piece uses more than any of its kind before it, or more
+than twice as much if several are under way.
 
 A cost that nobody tells never counts as zero: such a piece counts as the most expensive one of its kind, and if no cost
 of its kind is known, a bound of the cost lets no further one begin. Everything counts for 24 hours.
@@ -263,11 +264,11 @@ def _aside(spent: Spent, known: KindOfWork, bounds: Bounds, requests: int | None
             "so that --max-cost cannot hold; give prices of a million tokens with --price-in and --price-out"
         )
     wanted = known.most_requests if requests is None else requests
-    made = _free(bounds.requests, spent.requests, spent.reserved_requests, wanted)
+    made = _free(bounds.requests, spent.requests, spent.reserved_requests, wanted, exact=requests is not None)
     if isinstance(made, _Full):
         more = f", and further work may take {wanted:,}" if made.left else ""
         raise BoundReachedError(f"{spent.requests:,} of {bounds.requests:,} requests are used{more} (--max-requests)")
-    cost = _free(bounds.cost, spent.cost, spent.reserved_cost, known.most_cost)
+    cost = _free(bounds.cost, spent.cost, spent.reserved_cost, known.most_cost, exact=False)
     if isinstance(cost, _Full):
         more = f", and further work may cost ${known.most_cost:,.4f}" if cost.left else ""
         raise BoundReachedError(f"${spent.cost:,.4f} of ${bounds.cost:g} are used{more} (--max-cost)")
@@ -285,8 +286,13 @@ class _Full:
     left: bool
 
 
-def _free(bound: float | None, used: float, reserved: float, wanted: float | None) -> float | _Full | None:
-    """Return how much is set aside: what is wanted, or all that is left if that is unknown."""
+def _free(
+    bound: float | None, used: float, reserved: float, wanted: float | None, *, exact: bool
+) -> float | _Full | None:
+    """Return how much is set aside, all that is left if it is unknown what is `wanted`.
+
+    What is not `exact` may become more, so twice as much is set aside; close to the bound, one piece goes at a time.
+    """
     if bound is None:
         return wanted
     left = round(bound - used, 9)
@@ -295,6 +301,11 @@ def _free(bound: float | None, used: float, reserved: float, wanted: float | Non
     if wanted is not None and wanted > left:
         return _Full(left=True)
     free = round(left - reserved, 9)
-    if (wanted or 0.0) > free or (wanted is None and free <= 0):
+    if free <= 0 and wanted != 0:
         raise _NotYetError
-    return free if wanted is None else wanted
+    if wanted is None:
+        return free
+    safe = wanted if exact else 2 * wanted
+    if safe > free and (reserved > 0 or exact):
+        raise _NotYetError
+    return min(safe, free)

@@ -51,17 +51,30 @@ def test_the_first_of_a_kind_sets_aside_all_that_is_left_and_others_wait(file: S
     assert other(file).begin(RUN, bounds, 1) is not None
 
 
-def test_as_many_run_at_once_as_there_is_room_for_at_the_highest_cost_so_far(file: SpendingFile) -> None:
-    used(file, 0.2)
+def test_as_many_run_at_once_as_there_is_room_for_at_twice_the_highest_cost_so_far(file: SpendingFile) -> None:
+    used(file, 0.1)
     used(file, 0.3)
-    bounds = Bounds(cost=1.2)
+    bounds = Bounds(cost=1.7)
     begun = [file.begin(RUN, bounds, 1) for _ in range(3)]
-    assert begun[2] is None
+    assert [number is None for number in begun] == [False, False, True]
     for number in filter(None, begun):
+        file.end(number, Use(1, 0.3))
+    assert file.spent().cost == pytest.approx(1.0)
+
+
+def test_close_to_the_bound_one_goes_at_a_time_and_the_last_one_has_room_for_the_highest_cost(
+    file: SpendingFile,
+) -> None:
+    used(file, 0.3)
+    bounds = Bounds(cost=1.0)
+    for _ in range(2):
+        number = file.begin(RUN, bounds, 1)
+        assert number is not None
+        assert other(file).begin(RUN, bounds, 1) is None
         file.end(number, Use(1, 0.3))
     with pytest.raises(BoundReachedError):
         file.begin(RUN, bounds, 1)
-    assert file.spent().cost == pytest.approx(1.1)
+    assert file.spent().cost == pytest.approx(0.9)
 
 
 def test_requests_are_never_exceeded_where_their_number_is_known_before(file: SpendingFile) -> None:

