@@ -124,9 +124,6 @@ def _signed(value: float | None) -> str:
 
 def run_eval(given: EvalFlags) -> None:
     """Do what the flags say; exit with 1 if runs have no grading, or a gate does not pass."""
-    if given.propose:
-        _propose(given)
-        return
     flags = {
         "model": given.model,
         "judge_model": given.judge_model,
@@ -137,6 +134,10 @@ def run_eval(given: EvalFlags) -> None:
         "eval_max_seconds": given.max_seconds,
     }
     settings = settings_of(Machine(current_places()), flags)
+    if given.propose:
+        place = given.workspace or workspace_of(given.skill_dir.resolve())
+        print_proposal(given.skill_dir, place, settings, dry_run=given.dry_run, as_json=given.as_json)
+        return
     options = _options(given, settings)
     with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
         if given.dry_run:
@@ -144,12 +145,6 @@ def run_eval(given: EvalFlags) -> None:
             return
         report = _report(options, settings, Path(temporary), plain=given.ci)
     _finish(report, given)
-
-
-def _propose(given: EvalFlags) -> None:
-    skill, model = given.skill_dir, given.model
-    place = given.workspace or workspace_of(skill.resolve())
-    print_proposal(skill, place, model=model, dry_run=given.dry_run, as_json=given.as_json)
 
 
 def _options(given: EvalFlags, settings: Settings) -> EvalOptions:

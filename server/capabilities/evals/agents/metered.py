@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.agents.agent import EXECUTOR, Agent
 from server.capabilities.evals.settings import EvalSettings
 from server.capabilities.evals.workspace import EvalError
+from server.capabilities.runs.metering import open_meter
+from server.capabilities.runs.offered import open_configured
 from server.capabilities.runs.settings import RunSettings
-from skills_core.runs.models import ModelSpec, ModelUnavailableError, Price, parse_model, price_of_model
+from skills_core.runs.models import (
+    ModelSpec,
+    ModelUnavailableError,
+    Price,
+    connected,
+    parse_model,
+    price_of_model,
+)
 from skills_core.runs.spending import Bounds, Use
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pydantic_ai.models import Model
+
     from server.capabilities.evals.agents.agent import AgentTask
     from server.capabilities.evals.agents.cli_agent import CliAgent
     from server.capabilities.runs.metering import Meter
@@ -59,6 +72,27 @@ def price_of_named_model(settings: Settings, name: str, provider: str = "") -> P
     except ModelUnavailableError:
         return None
     return price_of_model(spec, own)
+
+
+@asynccontextmanager
+async def counted_model(settings: Settings, folder: Path, kind: str) -> AsyncGenerator[Model]:
+    """Yield the configured model, each request of which counts in `folder` within the bounds of evals.
+
+    Raises:
+        EvalError: the cost has a bound, and the price of the model is unknown.
+        ModelUnavailableError: the model cannot be used.
+        SpendingError: there are bounds, and what is used cannot be counted.
+    """
+    from server.capabilities.runs.metered_model import MeteredModel
+
+    runs, bounds = settings.section(RunSettings), bounds_of(settings)
+    price = price_of_named_model(settings, runs.model or "")
+    if bounds.cost is not None and price is None:
+        raise EvalError(f"--max-cost needs the price of {runs.model}, which is unknown; give it in runs.prices")
+    async with open_meter(folder, bounds) as meter:
+        model = MeteredModel(open_configured(runs), meter, f"{kind}: {runs.model}", price)
+        async with connected(model):
+            yield model
 
 
 @dataclass(frozen=True, slots=True)
