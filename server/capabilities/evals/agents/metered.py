@@ -68,7 +68,9 @@ def price_of_named_model(settings: Settings, name: str, provider: str = "") -> P
     if (price := own.get(name)) is not None:
         return Price(price["input"], price["output"])
     try:
-        spec = ModelSpec(provider, name) if provider else parse_model(name.replace("/", ":", 1))
+        # Some agents write `provider/name`.
+        written = name if "://" in name else name.replace("/", ":", 1)
+        spec = ModelSpec(provider, name) if provider else parse_model(written)
     except ModelUnavailableError:
         return None
     return price_of_model(spec, own)
