@@ -17,6 +17,7 @@ from server.conversation.client_exchange import ExchangeLimits
 from server.conversation.client_requests import SealedState
 from server.conversation.registry import ExchangeRegistry
 from server.hosting.views import COMMON_VIEW
+from server.limits.descriptors import most_connections
 from server.listing.envelope import IDENTITY
 from server.protocol.boundary import Boundary
 from server.protocol.client_roots import ClientRoots
@@ -47,7 +48,9 @@ class SkillServer(Server[Any]):
     def __init__(self, host: Host, *, local: bool) -> None:
         """Build the server; `local` tells that clients share its disk."""
         self._host, self.records = host, host.records
-        self.listening = ModernClients(host)
+        streams = host.settings.limits.event_streams
+        # Over HTTP each stream keeps a connection; without descriptors the server could answer nobody.
+        self.listening = ModernClients(host, streams if local else min(streams, most_connections()))
         self.exchanges = ExchangeRegistry(ExchangeLimits(concurrent_per_principal=host.settings.limits.runs))
         self._roots = roots = ClientRoots(local=local, named=host.settings.clients.skill_folder)
         recipients = Recipients(host.settings, roots)

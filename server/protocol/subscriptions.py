@@ -308,11 +308,13 @@ def _note_unknown(uris: Iterable[str], catalog: Catalog) -> None:
 
 
 class ModernClients:
-    """Serves `subscriptions/listen` within the same bounds as `resources/subscribe`."""
+    """Serves `subscriptions/listen` within the same bounds as `resources/subscribe`, up to a number of streams."""
 
-    def __init__(self, host: Host) -> None:
-        """Forward the feeds of `host`."""
+    def __init__(self, host: Host, most: int) -> None:
+        """Forward the feeds of `host` to at most `most` streams."""
         self._host = host
+        self._most = most
+        self._is_full = False
         self._handlers: dict[ViewName, ListenHandler] = {}
         self._streams: Counter[ViewName] = Counter()
 
@@ -322,8 +324,10 @@ class ModernClients:
         """Serve one stream of events.
 
         Raises:
-            InvalidRequestError: the stream subscribes to too many resources, or to a URI that cannot be one.
+            InvalidRequestError: the stream subscribes to too many resources, or to a URI that cannot be one, or there
+                are too many streams.
         """
+        self._require_stream()
         uris = params.notifications.resource_subscriptions or []
         _require_room(len(uris), sum(map(len, uris)), "stream")
         view = self._host.view_name(ctx)
@@ -335,7 +339,7 @@ class ModernClients:
         if added:
             filters = params.notifications.model_copy(update={"resource_subscriptions": [*uris, *added]})
             params = params.model_copy(update={"notifications": filters})
-        handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view)))
+        handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view), max_subscriptions=self._most))
         self._streams[view] += 1
         try:
             return await handler(ctx, params)
@@ -343,6 +347,16 @@ class ModernClients:
             self._streams[view] -= 1
             if not self._streams[view]:
                 del self._streams[view], self._handlers[view]
+
+    def _require_stream(self) -> None:
+        """Check that one more stream may be open; the first refusal after there was room is logged."""
+        is_full = self.subscribers >= self._most
+        if is_full and not self._is_full:
+            logger.warning("%d streams of events are open, and more are refused (limits.event_streams)", self._most)
+        self._is_full = is_full
+        if is_full:
+            note_denied(RequestReason.LIMIT)
+            raise InvalidRequestError(f"too many streams of events are open; this server has at most {self._most}")
 
     @property
     def subscribers(self) -> int:

@@ -18,6 +18,8 @@ from typing import Any, Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from server.limits.descriptors import most_connections
+
 logger = logging.getLogger(__name__)
 
 _HEAD = b"HTTP/1.1 "
@@ -92,8 +94,6 @@ class JoiningProtocol(H11Protocol):
         super().connection_made(joined)
 
 
-_SHARE_OF_DESCRIPTORS: Final = 2
-_DESCRIPTORS: Final = 1024
 _MAX_HEAD_LINES: Final = 200
 _MAX_HEAD_BYTES: Final = 65_536
 """The head of a request is parsed before anything is known of its sender, and takes microseconds for each line."""
@@ -105,17 +105,6 @@ _PATIENT_SECONDS: Final = 1.0
 
 _SWEEP_SECONDS: Final = 0.25
 _MOST_AT_ONCE: Final = 32
-
-
-def most_connections() -> int:
-    """Return how many connections may wait for their clients: half of the descriptors of this process."""
-    try:
-        import resource  # noqa: PLC0415 - not on Windows
-    except ImportError:
-        return _DESCRIPTORS // _SHARE_OF_DESCRIPTORS
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
-    return max(1, most // _SHARE_OF_DESCRIPTORS)
 
 
 class WaitingClients:

@@ -23,6 +23,7 @@ from server.config.settings.server import LogFormat
 from server.hosting.catalog_log import command_for, notices_of, served_from
 from server.hosting.host import Host
 from server.hosting.views import role_rule
+from server.limits.descriptors import raise_descriptors
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
 from server.transport.client_commands import USUAL_NAME, claude_command, connect_command, login_header
@@ -186,6 +187,7 @@ def _serve_http(host: Host, listener: socket.socket) -> None:
 
     prepare_logs()
     _collect_garbage()
+    raise_descriptors()
     settings, port = host.settings, listener.getsockname()[1]
     parts = (*host.parts, *host.http_parts)
     skill_server = SkillServer(host, local=False)

@@ -5,19 +5,18 @@ requirements. A skill of an untrusted project competes for no name, and a gate t
 not free it.
 
 A full build decides on every skill, which takes some hundred milliseconds for ten thousand. An update decides only on
-the skills that changed and on those with gates; it is possible where nothing changed that other skills depend on, as in
-the most frequent edit, that of a skill's text. Its result equals that of a full build.
+the skills that came, went or changed, and on those with gates; it is possible where this concerns no other skills, by
+its name, its path or what they require. Its result equals that of a full build.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.catalog.catalog import Catalog, FoundSource, order_of
-from skills_core.catalog.conflicts import Candidate, settle
+from skills_core.catalog.conflicts import Candidate, resettle, settle
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.sources import Scope
 from skills_core.skills.gates import (
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.loading.discovery import LoadedSource
     from skills_core.skills.skill import SkillContent
+
+
+_FEW = 64
+# One change costs about as much as a decision on so many skills.
 
 
 class Standing(NamedTuple):
@@ -142,10 +145,10 @@ def apply_requirements(
         name: f"is {standing.state} ({standing.detail})"
         for candidate, standing in pairs
         if standing.state is not State.ACTIVE
-        for name in candidate.content.names_beside(settlement.names)
+        for name in candidate.content.names_beside(settlement.holders)
     }
     competing = [candidates[number] for number in active]
-    requiring = [Requiring(each.content.names_beside(settlement.names), each.requires) for each in competing]
+    requiring = [Requiring(each.content.names_beside(settlement.holders), each.requires) for each in competing]
     result = [*standings]
     for position, exclusion in unmet_requirements(requiring, unserved).items():
         result[active[position]] = Standing(State.EXCLUDED, exclusion.reason, exclusion.detail)
@@ -169,7 +172,7 @@ def _settled_key(content: SkillContent, settlement: Settlement) -> str:
     key = content.skill_key
     if key == content.name:
         return key
-    is_taken = key.lower() != content.name.lower() and key.lower() in settlement.lowered_names
+    is_taken = key.lower() != content.name.lower() and key.lower() in settlement.lowered
     return content.name if is_taken else key
 
 
@@ -181,7 +184,7 @@ def _choice_against(
         return None
     if any(chooses(choice, content, source, content.names) for choice in environment.disabled):
         return Exclusion(Reason.DISABLED, "the setting 'disabled' names it")
-    names = content.names_beside(settlement.names) if environment.enabled else ()
+    names = content.names_beside(settlement.holders) if environment.enabled else ()
     if environment.enabled and not any(chooses(choice, content, source, names) for choice in environment.enabled):
         return Exclusion(Reason.DISABLED, "the setting 'enabled' does not name it")
     return None
@@ -222,76 +225,112 @@ def update_catalog(
     _, sources = loaded
     _, environment = environments
     decider = Decider(sources, environment)
-    pairs = _pairs(before, decider, loaded, environments)
-    if pairs is None:
+    update = _update(before, decider, loaded, environments)
+    if update is None:
         return build_catalog(sources, environment, before)
+    root_counts = Counter({found.source.root: found.skills for found in before.sources})
+    root_counts.subtract(skill.source.root for skill in update.gone)
+    root_counts.update(skill.source.root for skill in update.come)
+    found = _found(sources, decider, [root_counts[each.source.root] for each in sources])
     problems = _problems(sources, environment)
-    found = _found(sources, decider, [known.skills for known in before.sources])
-    if not pairs and (problems, found) == (before.problems, before.sources):
+    if (update, problems, found) == (_Update((), (), before.settlement), before.problems, before.sources):
         return before
-    return before.with_replaced(pairs, problems, found)
+    return before.updated(*update, problems, found)
 
 
-def _pairs(
+class _Update(NamedTuple):
+    """The skills that go, those that come, and the settlement then; a skill that changes goes, and comes as it is."""
+
+    gone: Sequence[Skill]
+    come: Sequence[Skill]
+    settlement: Settlement
+
+
+class _Changed(NamedTuple):
+    """A skill whose content came, went or changed, with what there was and what there is now at its place."""
+
+    skill: Skill | None
+    before: Candidate | None
+    after: Candidate | None
+
+
+def _update(
     before: Catalog,
     decider: Decider,
     loaded: tuple[Sequence[LoadedSource], Sequence[LoadedSource]],
     environments: tuple[Environment, Environment],
-) -> list[tuple[Skill, Skill]] | None:
-    """Return each skill that changed as it was and as it is; None where the change may concern other skills."""
-    old, new = loaded
-    replaced = _replaced(old, new)
+) -> _Update | None:
+    """Return how the skills change whose contents changed; None where the change may concern other skills."""
     # A skill that is mapped to another path may have to move when files of the skill around it come and go.
-    if replaced is None or before.settlement.room or not _choose_alike(new, *environments):
+    if before.settlement.room or not _choose_alike(loaded[1], *environments):
         return None
-    rank_of = {each.source.root: rank for rank, each in enumerate(new)}
-
-    def candidate(skill: Skill, content: SkillContent) -> Candidate:
-        return Candidate(rank_of[skill.source.root], skill.source, content)
-
-    def stands(skill: Skill, content: SkillContent) -> bool:
-        """Tell whether the skill, with this content, has the standing that it has now."""
-        standing = decider.standing(candidate(skill, content), before.settlement)
-        return standing == standing_of(skill, before_requirements=True)
-
-    changed = [*_with_content(before.skills, replaced)] if replaced else []
-    if not all(_look_alike_to_others(skill.content, content) and stands(skill, content) for skill, content in changed):
+    changes = [*_changes(before, *loaded)]
+    if len(changes) > max(_FEW, len(before.skills) // _FEW):
         return None
-    if not all(stands(skill, skill.content) for skill in before.conditional):
+
+    def stands(skill: Skill, candidate: Candidate) -> bool:
+        """Tell whether the skill, as the candidate, has the standing that it has now."""
+        return decider.standing(candidate, before.settlement) == standing_of(skill, before_requirements=True)
+
+    rank_of = {each.source.root: rank for rank, each in enumerate(loaded[1])}
+    gated = (
+        (skill, Candidate(rank_of[skill.source.root], skill.source, skill.content)) for skill in before.conditional
+    )
+    if not all(stands(*each) for each in gated):
         return None
-    settlement = before.settlement
-    after = [
-        (skill, _same_or_new(skill, decider.skill(candidate(skill, content), settlement, standing_of(skill))))
-        for skill, content in changed
+    stays = [
+        bool(each.skill and each.after and _look_alike_to_others(each) and stands(each.skill, each.after))
+        for each in changes
     ]
-    return [(skill, revised) for skill, revised in after if skill is not revised]
+    moving = [each for each, is_staying in zip(changes, stays, strict=True) if not is_staying]
+    settlement = _settlement_after(before, decider, moving)
+    if settlement is None:
+        return None
+    gone, come = list[Skill](), list[Skill]()
+    for (skill, _, after), is_staying in zip(changes, stays, strict=True):
+        revised = None
+        if after is not None:
+            standing = standing_of(skill) if skill and is_staying else decider.standing(after, settlement)
+            revised = _same_or_new(skill, decider.skill(after, settlement, standing))
+        if revised is not skill:
+            gone += [skill] if skill else []
+            come += [revised] if revised else []
+    return _Update(tuple(gone), tuple(come), settlement)
 
 
-def _replaced(
-    before: Sequence[LoadedSource], after: Sequence[LoadedSource]
-) -> dict[str, dict[Path, SkillContent]] | None:
-    """Return the contents that replace others, by place and root; None where places came or went."""
-    replaced: dict[str, dict[Path, SkillContent]] = {}
-    for old, new in zip(before, after, strict=True):
-        if old is new:
+def _changes(before: Catalog, old: Sequence[LoadedSource], new: Sequence[LoadedSource]) -> Iterator[_Changed]:
+    """Yield the differences of the contents in each source."""
+    for rank, (was, now) in enumerate(zip(old, new, strict=True)):
+        if was is now:
             continue
-        if [*old.contents] != [*new.contents]:
-            return None
-        for known, content in zip(old.contents.values(), new.contents.values(), strict=True):
-            if known is not content:
-                replaced.setdefault(content.place, {})[new.source.root] = content
-    return replaced
+        places = [place for place, content in now.contents.items() if was.contents.get(place) is not content]
+        for place in [*places, *(was.contents.keys() - now.contents.keys())]:
+            known, content = was.contents.get(place), now.contents.get(place)
+            yield _Changed(
+                None if known is None else before.skill_of(was.source.root, known),
+                None if known is None else Candidate(rank, was.source, known),
+                None if content is None else Candidate(rank, now.source, content),
+            )
 
 
-def _with_content(
-    skills: Sequence[Skill], replaced: Mapping[str, Mapping[Path, SkillContent]]
-) -> Iterator[tuple[Skill, SkillContent]]:
-    """Yield each skill whose content is replaced, with its new content."""
-    for skill in skills:
-        if (by_root := replaced.get(skill.content.place)) is not None:
-            content = by_root.get(skill.source.root)
-            if content is not None:
-                yield skill, content
+def _settlement_after(before: Catalog, decider: Decider, moving: Sequence[_Changed]) -> Settlement | None:
+    """Return the settlement after skills moved; None where other skills may depend on them, or they on others."""
+    if not moving:
+        return before.settlement
+    contents = [each.content for change in moving for each in (change.before, change.after) if each is not None]
+    names = {name for content in contents for name in content.names}
+    lowered = {name.lower() for name in names}
+    if any(content.instructions.frontmatter.requires for content in contents):
+        return None
+    if any(not names.isdisjoint(skill.frontmatter.requires) for skill in before.requiring):
+        return None
+    # A `skillKey` counts only while no skill has it as its name.
+    identities = {change.skill.identity for change in moving if change.skill}
+    if any(skill.content.skill_key.lower() in lowered and skill.identity not in identities for skill in before.keyed):
+        return None
+    gone = [each.before for each in moving if each.before is not None and decider.competes(each.before)]
+    come = [each.after for each in moving if each.after is not None and decider.competes(each.after)]
+    return resettle(before.settlement, gone, come) if gone or come else before.settlement
 
 
 def _choose_alike(sources: Sequence[LoadedSource], before: Environment, after: Environment) -> bool:
@@ -304,16 +343,13 @@ def _choose_alike(sources: Sequence[LoadedSource], before: Environment, after: E
     )
 
 
-def _look_alike_to_others(old: SkillContent, new: SkillContent) -> bool:
-    """Tell whether two contents agree in what other skills and the order of the catalog depend on."""
+def _look_alike_to_others(change: _Changed) -> bool:
+    """Tell whether both contents of a change agree in what other skills and the order of the catalog depend on."""
+    if change.before is None or change.after is None:
+        return False
+    old, new = change.before.content, change.after.content
     before, after = old.instructions.frontmatter, new.instructions.frontmatter
-    return (
-        old.names == new.names
-        and before.requires == after.requires
-        and bool(before.gates) == bool(after.gates)
-        and before.model_invocable == after.model_invocable
-        and before.always_on == after.always_on
-    )
+    return old.names == new.names and before.requires == after.requires and bool(before.gates) == bool(after.gates)
 
 
 def _found(sources: Sequence[LoadedSource], decider: Decider, counts: Sequence[int]) -> tuple[FoundSource, ...]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from operator import attrgetter
+from operator import attrgetter, is_
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from skills_core.catalog.conflicts import Settlement
 from skills_core.catalog.filter import keeps_name, visible_skills
@@ -19,10 +19,14 @@ from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_pat
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skills_core.diagnostics import Diagnostic
     from skills_core.disk.sources import Source
+    from skills_core.skills.skill import SkillContent
 
 
+_T = TypeVar("_T")
 _name_of = attrgetter("name")
 
 MAX_ENTRY = 1536
@@ -51,8 +55,9 @@ class DirectoryContents(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False, weakref_slot=True)
 class Catalog:
-    """All skills found, ordered by name and path; `active` are those that are served, `conditional` those with gates.
+    """All skills found, ordered by name and path; `active` are those that are served.
 
+    `conditional` are those with gates, `requiring` those that require others, `keyed` those with a `skillKey`.
     `offered` are the active skills that a model may activate by itself, with those that are always on first, then by
     key. `problems` are diagnostics about sources rather than skills. `sources` are in order of precedence. `settlement`
     is the outcome of conflicts over names. Build one with `catalog.builder.build_catalog`.
@@ -63,6 +68,8 @@ class Catalog:
     sources: tuple[FoundSource, ...] = ()
     settlement: Settlement = field(default=Settlement(), compare=False)
     conditional: tuple[Skill, ...] = field(init=False, compare=False)
+    requiring: tuple[Skill, ...] = field(init=False, compare=False)
+    keyed: tuple[Skill, ...] = field(init=False, compare=False)
     active: tuple[Skill, ...] = field(init=False)
     offered: tuple[Skill, ...] = field(init=False, compare=False)
     _by_key: MappingProxyType[str, Skill] = field(init=False, compare=False)
@@ -72,46 +79,73 @@ class Catalog:
     _depth: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        active = tuple(skill for skill in self.skills if skill.state is State.ACTIVE)
-        conditional = tuple(skill for skill in self.skills if skill.frontmatter.gates)
-        object.__setattr__(self, "conditional", conditional)
-        object.__setattr__(self, "active", active)
-        offered = [skill for skill in active if skill.model_invocable]
-        object.__setattr__(self, "offered", tuple(sorted(offered, key=_order_of_offer)))
-        object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
-        object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
+        for name, (belongs, order) in _LISTS.items():
+            chosen = filter(belongs, self.skills)
+            # The skills are in order already.
+            object.__setattr__(self, name, tuple(chosen if order is order_of else sorted(chosen, key=order)))
+        object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in self.active}))
+        object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in self.active}))
         object.__setattr__(self, "_keys_of", MappingProxyType(_keys_by_name(self.skills)))
         object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
-        object.__setattr__(self, "_depth", max((skill.path.count("/") + 1 for skill in active), default=0))
+        object.__setattr__(self, "_depth", _depth(self.active))
 
     def __repr__(self) -> str:
         counts = Counter(str(skill.state) for skill in self.skills)
         return f"<Catalog {', '.join(f'{n} {state}' for state, n in sorted(counts.items())) or 'empty'}>"
 
-    def with_replaced(
+    def updated(
         self,
-        pairs: Sequence[tuple[Skill, Skill]],
+        gone: Sequence[Skill],
+        come: Sequence[Skill],
+        settlement: Settlement,
         problems: tuple[Diagnostic, ...],
         sources: tuple[FoundSource, ...],
     ) -> Catalog:
-        """Return the catalog with the first skill of each pair replaced by the second.
+        """Return the catalog after some skills went and others came; no other skill changes.
 
-        Both must have the same names, place, key, path and state, and the same position in `offered`.
+        It costs a copy of the catalog, which is many times as fast as building it again.
         """
         catalog = copy(self)
-        for name in ("skills", "active", "conditional"):
-            object.__setattr__(catalog, name, _replaced(getattr(self, name), pairs, order_of))
-        object.__setattr__(catalog, "offered", _replaced(self.offered, pairs, _order_of_offer))
-        served = [new for _, new in pairs if new.state is State.ACTIVE]
-        # Copying a mapping and changing it is many times as fast as building it again.
+        for name, (belongs, order) in _LISTS.items():
+            revised = _revised(getattr(self, name), filter(belongs, gone), filter(belongs, come), order)
+            object.__setattr__(catalog, name, revised)
+        old, new = ([skill for skill in skills if skill.state is State.ACTIVE] for skills in (gone, come))
         by_key, by_path = self._by_key.copy(), self._by_path.copy()
-        by_key |= {skill.key: skill for skill in served}
-        by_path |= {skill.path: skill for skill in served}
-        object.__setattr__(catalog, "_by_key", MappingProxyType(by_key))
-        object.__setattr__(catalog, "_by_path", MappingProxyType(by_path))
-        object.__setattr__(catalog, "problems", problems)
-        object.__setattr__(catalog, "sources", sources)
+        for skill in old:
+            del by_key[skill.key], by_path[skill.path]
+        by_key |= {skill.key: skill for skill in new}
+        by_path |= {skill.path: skill for skill in new}
+        before, after = ({skill.path for skill in skills} for skills in (old, new))
+        for name, value in {
+            "problems": problems,
+            "sources": sources,
+            "settlement": settlement,
+            "_by_key": MappingProxyType(by_key),
+            "_by_path": MappingProxyType(by_path),
+            "_paths": _revised(self._paths, before - after, after - before, str),
+            "_depth": max(self._depth, _depth(new)),
+        }.items():
+            object.__setattr__(catalog, name, value)
+        names = {name for skill in (*gone, *come) for name in skill.content.names}
+        object.__setattr__(catalog, "_keys_of", MappingProxyType(catalog._keys_as_now(names)))  # noqa: SLF001 - its own
         return catalog
+
+    def _keys_as_now(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return `_keys_of`, which is that of the catalog before, with the entries for `names` as they are now."""
+        keys_of = self._keys_of.copy()
+        keyed = [skill for skill in self.keyed if skill.content.skill_key in names]
+        for name in names:
+            ((_, found),) = self.named((name,))
+            having = [*found]
+            if not any(map(keeps_name, having)):
+                having += [skill for skill in keyed if name in skill.content.names and skill.name != name]
+                having.sort(key=order_of)
+            keys = tuple(skill.key for skill in having if skill.state is State.ACTIVE and skill.key != name)
+            if keys:
+                keys_of[name] = keys
+            else:
+                keys_of.pop(name, None)
+        return keys_of
 
     def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
@@ -188,6 +222,11 @@ class Catalog:
         for name in sorted(names):
             first, end = (bisect(self.skills, name, key=_name_of) for bisect in (bisect_left, bisect_right))
             yield name, self.skills[first:end]
+
+    def skill_of(self, root: Path, content: SkillContent) -> Skill | None:
+        """Return the skill, in any state, that `content` became which was loaded from the source at `root`."""
+        ((_, found),) = self.named((content.name,))
+        return next((each for each in found if each.identity == (root, content.place)), None)
 
     def at(self, path: str) -> Skill | None:
         """Return the active skill with this path, None if there is none."""
@@ -284,9 +323,9 @@ class Catalog:
         return file
 
 
-def order_of(skill: Skill) -> tuple[str, str, str]:
-    """Return the sort key of the skills of a catalog: name, path, and root of the source."""
-    return skill.name, skill.path, str(skill.source.root)
+def order_of(skill: Skill) -> tuple[str, str, str, str]:
+    """Return the sort key of the skills of a catalog: name, path, root of the source, and place in it."""
+    return skill.name, skill.path, str(skill.source.root), skill.content.place
 
 
 def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
@@ -307,16 +346,31 @@ def _order_of_offer(skill: Skill) -> tuple[bool, str]:
     return not skill.frontmatter.always_on, skill.key
 
 
-def _replaced(
-    skills: tuple[Skill, ...], pairs: Sequence[tuple[Skill, Skill]], order: Callable[[Skill], Any]
-) -> tuple[Skill, ...]:
-    """Return skills sorted by `order` with the first of each pair, if present, replaced by the second."""
-    result = list(skills)
-    for old, new in pairs:
-        for number in range(bisect_left(result, order(old), key=order), bisect_right(result, order(old), key=order)):
-            if result[number] is old:
-                result[number] = new
-    return tuple(result)
+_LISTS: Mapping[str, tuple[Callable[[Skill], bool], Callable[[Skill], Any]]] = {
+    "skills": (lambda _: True, order_of),
+    "active": (lambda skill: skill.state is State.ACTIVE, order_of),
+    "conditional": (lambda skill: bool(skill.frontmatter.gates), order_of),
+    "requiring": (lambda skill: bool(skill.frontmatter.requires), order_of),
+    "keyed": (lambda skill: skill.content.skill_key != skill.name, order_of),
+    "offered": (lambda skill: skill.is_offered, _order_of_offer),
+}
+"""The lists of a catalog: which skills belong to each, and their order."""
+
+
+def _depth(skills: Iterable[Skill]) -> int:
+    return max((skill.path.count("/") + 1 for skill in skills), default=0)
+
+
+def _revised(
+    values: tuple[_T, ...], gone: Iterable[_T], come: Iterable[_T], order: Callable[[_T], Any]
+) -> tuple[_T, ...]:
+    """Return values sorted by `order` without the first ones and with the others."""
+    result = list(values)
+    for each in gone:
+        del result[bisect_left(result, order(each), key=order)]
+    for each in come:
+        insort(result, each, key=order)
+    return values if len(result) == len(values) and all(map(is_, result, values)) else tuple(result)
 
 
 def _children(skill: Skill, inside: str) -> dict[str, tuple[Skill, SkillFile] | None]:

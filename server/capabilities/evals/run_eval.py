@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_BOUND, EXIT_NO, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
+from server.html.words import dollars
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line, shortened
 from skills_core.errors import SkillsError
@@ -88,11 +89,13 @@ class EvalFlags:
     as_json: bool
 
 
+_MAX_CHANGES = 10
+
 _METRICS = {"pass_rate": "pass rate", "time_seconds": "seconds", "tokens": "tokens"}
 
 
 def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the summary of both arms, the verdict, and the notes."""
+    """Yield the summary of both arms, the verdict and the notes, and what changed."""
     summary = report["run_summary"]
     arms = [name for name in summary if name != "delta"]
     yield one_line(f"{report['skill']['name']}, iteration {report['iteration']}: {report['path']}")
@@ -100,16 +103,34 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     for metric, title in _METRICS.items():
         cells = [f"{_spread(summary[name][metric]):>22}" for name in arms]
         yield "  ".join([f"{title:<10}", *cells, f"{_signed(summary['delta'][metric]):>10}"])
-    for name, found in report["intervals"]["cases"].items():
-        low, high = found["interval"]["low"], found["interval"]["high"]
-        cases = counted(found["total"], "case")
-        yield f"{name}: {found['passed']} of {cases} pass (95 % interval {low:.2f} to {high:.2f})"
+    for name, found in report["effect"]["arms"].items():
+        yield f"{name}: {'; '.join(_arm_facts(found))}"
     yield from map(one_line, report["notes"])
+    yield from _changes(report["patterns"].get("changed", ()), arms)
     for case in (report.get("comparison") or {}).get("cases", ()):
         winner = "a tie" if case["winner"] == TIE else f"{case['winner']} is better"
         ratio = case["length_ratio"]
         length = "" if ratio is None else f"; the result of {WITH_SKILL} is {ratio:.2f} times as long"
         yield one_line(f"{case['case']}: blind comparison: {winner}{length}")
+
+
+def _arm_facts(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what `run_summary` does not say of an arm."""
+    if (interval := found["interval"]) is not None:
+        mean = f"mean of {counted(found['cases'], 'case')} {found['mean']:.2f}"
+        yield f"{mean} (95 % interval {interval['low']:.2f} to {interval['high']:.2f})"
+    yield f"{found['errors']} of {counted(found['runs'], 'run')} without a grading"
+    if found["cost_usd"] is not None:
+        yield f"{dollars(found['cost_usd'])} a run"
+
+
+def _changes(changed: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> Iterator[str]:
+    """Yield the assertions that pass more or less often with the skill, those that change most first."""
+    for each in changed[:_MAX_CHANGES]:
+        shares = ", ".join(f"{each[arm]['passed']} of {each[arm]['runs']} {arm}" for arm in arms if arm in each)
+        yield one_line(f"{each['difference']:+.2f} {each['eval']}: {each['assertion']!r} ({shares})")
+    if len(changed) > _MAX_CHANGES:
+        yield f"and {counted(len(changed) - _MAX_CHANGES, 'more assertion')} that changed"
 
 
 def _spread(value: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from server.transport.connections import most_connections
+from server.limits.descriptors import most_connections
 
 if TYPE_CHECKING:
     from server.hosting.host import Host

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 
 class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of requests over HTTP. All but the last three hold for each principal, and need a login (`[login]`)."""
+    """Limits of requests over HTTP. All but the last four hold for each principal, and need a login (`[login]`)."""
 
     requests_per_second: Annotated[float, Meta(ge=0, le=100_000)] = 100.0
     """Requests a second that a principal may send for long. One that keeps the server busy for more than 50
@@ -27,6 +27,10 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     runs: Annotated[int, Meta(ge=0, le=1_000)] = 16
     """Runs and other calls that converse with their client, such as scripts, that a principal may have at a time, those
     that wait for an answer of the client included. With 0 there is no limit but that of the server, 64."""
+    event_streams: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
+    """Streams of events (`subscriptions/listen`) that all clients together may have open, with and without a login. At
+    most half of the descriptors of the process are used for them over HTTP; the server raises its limit as far as the
+    system lets it, up to 65,536."""
     request_bytes: Annotated[int, Meta(ge=1024, le=1_073_741_824)] = 1_048_576
     """Most bytes of the body of a request, with and without a login. Only texts that clients pass on need more than
     some kilobytes. The `stdin` of a script may have a million characters, which take up to six times as many bytes."""

@@ -1,9 +1,7 @@
 """The object of `benchmark.json`: the runs of an iteration and what they add up to.
 
-A case passes in an arm if more than half of its graded runs pass all of their assertions. Cases that come out
-differently in both arms decide by McNemar's exact test. Runs of one case depend on each other, so they do not count
-as cases. Means are over the graded runs of an arm, as skill-creator computes them. The patterns are after the guide's
-"Analyzing patterns".
+The verdict and its figures are in `effect`. Means of `run_summary` are over the graded runs of an arm, as skill-creator
+computes them. The patterns are after the guide's "Analyzing patterns".
 """
 
 from __future__ import annotations
@@ -12,25 +10,15 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.diagnostics import agreeing, counted
+from skills_core.evals.grading.effect import effect_of
 from skills_core.evals.grading.results import Arm
-from skills_core.evals.statistics import (
-    MIN_DISCORDANT,
-    SIGNIFICANCE,
-    cases_for_power,
-    mcnemar_exact,
-    mean_stddev,
-    paired_bootstrap,
-    too_many_failed,
-    wilson,
-)
+from skills_core.evals.statistics import mean_stddev
 
 if TYPE_CHECKING:
     from skills_core.evals.grading.results import EvalRun, RunScore
-    from skills_core.evals.statistics import Interval
     from skills_core.format.yaml12 import JsonObject, JsonValue
 
 
@@ -42,14 +30,6 @@ OUTLIER_TIMES: Final = 3
 _MIN_OTHERS: Final = 2
 _MIN_SECONDS: Final = 1.0
 # Shorter runs differ by chance, and no one reads their transcripts.
-
-
-class ArmVerdict(StrEnum):
-    """Whether the skill does better than the baseline."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    NONE = "no verdict"
 
 
 def score_iteration(runs: Sequence[RunScore], arms: Sequence[str], baseline: str | None) -> JsonObject:
@@ -64,7 +44,7 @@ def score_iteration(runs: Sequence[RunScore], arms: Sequence[str], baseline: str
     delta: JsonObject = {metric: _delta(runs, metric, arms[0], baseline) for metric in _METRICS}
     return {
         "run_summary": {**summary, "delta": delta},
-        "intervals": compare_arms(runs, arms[0], baseline),
+        "effect": effect_of(runs, arms[0], baseline),
         "patterns": _patterns(runs, arms, baseline),
     }
 
@@ -94,97 +74,22 @@ def _spread(values: Iterable[float | None]) -> JsonObject:
     return {name: round(value, 4) for name, value in mean_stddev(known)._asdict().items()}
 
 
-def _passed_to_json(passed: int, total: int) -> JsonObject:
-    rate = round(passed / total, 4) if total else None
-    return {"passed": passed, "total": total, "rate": rate, "interval": _interval(wilson(passed, total))}
-
-
-def _interval(interval: Interval) -> JsonObject:
-    return {"low": round(interval.low, 4), "high": round(interval.high, 4)}
-
-
-def compare_arms(runs: Sequence[RunScore], subject: str, baseline: str | None) -> JsonObject:
-    """Return the object `intervals` of `benchmark.json`: both arms, compared by the cases that are graded in both.
-
-    Without a baseline, the cases are those of the only arm. `more_cases` is how many further cases would show a
-    difference of this size, null if none or too many would.
-    """
-    compared = tuple(filter(None, (subject, baseline)))
-    cases = [arms for arms in _rates(runs).values() if set(compared) <= arms.keys()]
-    passed = {arm: sum(_passes(arms[arm]) for arms in cases) for arm in compared}
-    pairs = [(arms[subject], arms[baseline]) for arms in cases] if baseline is not None else []
-    wins = sum(_passes(ours) and not _passes(theirs) for ours, theirs in pairs)
-    losses = sum(_passes(theirs) and not _passes(ours) for ours, theirs in pairs)
-    differences = [statistics.fmean(ours) - statistics.fmean(theirs) for ours, theirs in pairs]
-    p_value, interval = mcnemar_exact(wins, losses), paired_bootstrap(differences)
-    needed = cases_for_power(*(count / len(pairs) for count in passed.values())) if pairs else None
-    more = None if needed is None else max(needed - len(pairs), 1)
-    verdict, reason = _verdict(len(pairs), wins, losses, p_value, ungraded(runs), more)
-    return {
-        "cases": {arm: _passed_to_json(count, len(cases)) for arm, count in passed.items()},
-        "mcnemar": {"wins": wins, "losses": losses, "p_value": round(p_value, 6)},
-        "pass_rate_delta": {
-            "mean": round(statistics.fmean(differences), 4) if differences else None,
-            "interval": None if interval is None else _interval(interval),
-        },
-        "verdict": verdict.value,
-        "reason": reason,
-        "more_cases": more if verdict is ArmVerdict.NONE else None,
-    }
-
-
-def ungraded(runs: Iterable[RunScore]) -> tuple[int, int]:
-    """Return how many runs have no grading, of how many that should have one."""
-    gradable = [run for run in runs if run.is_gradable]
-    return sum(not run.is_graded for run in gradable), len(gradable)
-
-
-def _rates(runs: Iterable[RunScore]) -> dict[str, dict[str, list[float]]]:
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        if run.rate is not None:
-            found[run.case][run.arm].append(run.rate)
-    return found
-
-
-def _passes(rates: Sequence[float]) -> bool:
-    return sum(rate == 1 for rate in rates) * 2 > len(rates)
-
-
-def _verdict(
-    cases: int, wins: int, losses: int, p_value: float, lacking: tuple[int, int], more: int | None
-) -> tuple[ArmVerdict, str]:
-    """Return the verdict and its reason; `lacking` are the runs without a grading, and all runs."""
-    if not cases:
-        return ArmVerdict.NONE, "No case has assertions that were graded in both arms."
-    if too_many_failed(*lacking):
-        failed, total = lacking
-        have = f"{failed} of {counted(total, 'run')} {agreeing(failed, 'has', 'have')} no grading"
-        return ArmVerdict.NONE, f"{have}, more than a tenth; run the command again."
-    gained = f"{counted(wins, 'case')} {agreeing(wins, 'passes', 'pass')}"
-    counts = f"{gained} only with the skill and {losses} only in the baseline"
-    if wins + losses >= MIN_DISCORDANT and p_value < SIGNIFICANCE:
-        verdict = ArmVerdict.BETTER if wins > losses else ArmVerdict.WORSE
-        return verdict, f"{counts} (p = {p_value:.3g})."
-    further = f"about {counted(more, 'more case')} would" if more else "more cases of this kind would hardly"
-    if wins + losses < MIN_DISCORDANT:
-        why = f"fewer than {MIN_DISCORDANT} that differ cannot show a difference"
-    else:
-        why = f"that may be chance (p = {p_value:.2g})"
-    return ArmVerdict.NONE, f"{counts}: {why}; if the rates stay as they are, {further} show it."
-
-
 def _patterns(runs: Sequence[RunScore], arms: Sequence[str], baseline: str | None) -> JsonObject:
     """Return the object `patterns` of `benchmark.json`.
 
     `gained` are assertions that pass in all runs with the skill and in none of the baseline, `lost` the reverse.
+    `changed` are all that pass more or less often than in the baseline, those that differ most first.
     """
+    changed: list[JsonObject] = []
     constant: dict[tuple[bool, bool], list[JsonValue]] = defaultdict(list)
     flaky: list[JsonValue] = []
     for (case, text), by_arm in _by_assertion(runs).items():
         assertion: JsonObject = {"eval": case, "assertion": text}
         ours, theirs = by_arm.get(arms[0]), by_arm.get(baseline or "")
         # Without runs of both arms there is no comparison.
+        if baseline is not None and ours and theirs and (gain := round(_share(ours) - _share(theirs), 4)):
+            counts: JsonObject = {arms[0]: _counts(ours), baseline: _counts(theirs)}
+            changed.append({**assertion, "difference": gain, **counts})
         if ours and theirs and all(ours) == any(ours) and all(theirs) == any(theirs):
             constant[all(ours), all(theirs)].append(assertion)
         flaky += [
@@ -197,9 +102,22 @@ def _patterns(runs: Sequence[RunScore], arms: Sequence[str], baseline: str | Non
         "always_fail": constant[False, False],
         "gained": constant[True, False],
         "lost": constant[False, True],
+        "changed": [*sorted(changed, key=_size_of_change, reverse=True)],
         "flaky": flaky,
         "outliers": list(_outliers(runs, arms)),
     }
+
+
+def _share(passed: Sequence[bool]) -> float:
+    return sum(passed) / len(passed)
+
+
+def _counts(passed: Sequence[bool]) -> JsonObject:
+    return {"passed": sum(passed), "runs": len(passed)}
+
+
+def _size_of_change(changed: Mapping[str, Any]) -> float:
+    return abs(float(changed["difference"]))
 
 
 def _pattern_notes(patterns: Mapping[str, Any], baseline: Arm) -> Iterator[str]:
@@ -284,9 +202,9 @@ def benchmark_of(
     per_arm = metadata.runs_per_configuration
     arms = (Arm.WITH_SKILL.value, baseline.value)
     found: dict[str, Any] = score_iteration([run.score(per_arm) for run in runs], arms, baseline.value)
-    intervals = found["intervals"]
+    effect = found["effect"]
     lacking = [*(f"{run.key}: {run.problem}" for run in runs if run.problem), *_unpaired(runs, baseline)]
-    further = [*_load_notes(runs), *notes]
+    further = [*_repeat_notes(runs), *_load_notes(runs), *notes]
     return {
         "metadata": {
             "skill_name": metadata.skill_name,
@@ -303,16 +221,28 @@ def benchmark_of(
         "run_summary": found["run_summary"],
         "runs": [_run_to_json(run) for run in runs],
         "notes": [
-            f"Verdict: {intervals['verdict']}. {intervals['reason']}",
+            f"Verdict: {effect['verdict']}. {effect['reason']}",
             *lacking,
             *_pattern_notes(found["patterns"], baseline),
             *further,
         ],
-        # The notes that `intervals` and `patterns` do not say.
+        # The notes that `effect` and `patterns` do not say.
         "remarks": [*lacking, *further],
-        "intervals": intervals,
+        "effect": effect,
         "patterns": found["patterns"],
     }
+
+
+def _repeat_notes(runs: Sequence[EvalRun]) -> Iterator[str]:
+    """Yield a remark for each arm in which runs failed before they came to an end."""
+    for arm in Arm:
+        ours = [run for run in runs if run.key.arm is arm]
+        if repeated := sum(run.outcome.attempt > 1 for run in ours):
+            yield (
+                f"{arm}: {repeated} of {counted(len(ours), 'run')} failed before and "
+                f"{agreeing(repeated, 'was', 'were')} repeated. "
+                "A repetition is not independent of the failure, so `failures_as_zero` counts it as 0."
+            )
 
 
 def _load_notes(runs: Sequence[EvalRun]) -> Iterator[str]:

@@ -154,6 +154,9 @@ class EvalRun:
             tokens=self.outcome.total_tokens if ended else None,
             is_gradable=bool(self.case.assertions),
             is_graded=not self.problem,
+            is_repeated=self.outcome.attempt > 1,
+            loaded=self.outcome.skill_loaded,
+            cost_usd=self.outcome.cost_usd,
             transcript=f"{self.key.path(runs)}/{TRANSCRIPT_FILE}",
         )
 
@@ -163,7 +166,8 @@ class RunScore:
     """One run that has ended, as it counts in its iteration; numbers are None where they are unknown.
 
     `seconds` and `tokens` are those of a run that ended by itself. `is_gradable` tells that the case has assertions,
-    and `is_graded` that nothing kept the run from being graded. `transcript` is relative to the iteration.
+    and `is_graded` that nothing kept the run from being graded. `is_repeated` tells that the run failed before, and
+    `loaded` whether the skill was loaded, if it was there. `transcript` is relative to the iteration.
     """
 
     case: str
@@ -175,6 +179,9 @@ class RunScore:
     tokens: float | None = None
     is_gradable: bool = True
     is_graded: bool = True
+    is_repeated: bool = False
+    loaded: bool | None = None
+    cost_usd: float | None = None
     transcript: str = ""
 
     def metric(self, name: str) -> float | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.agents.kind import ANY_SKILL
-from skills_core.evals.statistics import SIGNIFICANCE, Interval, cases_for_power, mcnemar_exact, too_many_failed, wilson
+from skills_core.evals.statistics import SIGNIFICANCE, Interval, further_cases, sign_flip_test, too_many_failed, wilson
 
 if TYPE_CHECKING:
     from skills_core.evals.agents.kind import AgentRun, Transcript
@@ -228,19 +228,20 @@ class SetResult:
 
 
 def compare(new: SetResult, old: SetResult) -> dict[str, JsonValue]:
-    """Compare two descriptions query by query, by McNemar's exact test, and return the JSON object.
+    """Compare two descriptions query by query, by exact sign flips, and return the JSON object.
 
     Queries that one side could not judge are left out.
     """
     before = {each.query: each.passed for each in old.judged}
     pairs = [(each.passed, before[each.query]) for each in new.judged if each.query in before]
     wins, losses = pairs.count((True, False)), pairs.count((False, True))
-    p_value = mcnemar_exact(wins, losses)
+    differences = [float(bool(ours)) - float(bool(theirs)) for ours, theirs in pairs]
+    p_value = sign_flip_test(differences)
     found: dict[str, JsonValue] = {"wins": wins, "losses": losses, "p": round(p_value, _DIGITS)}
     if p_value < SIGNIFICANCE:
         return {**found, "verdict": "better" if wins > losses else "worse", "queries_needed": None}
-    rates = [sum(side is True for side in sides) / len(pairs) for sides in zip(*pairs, strict=True)]
-    return {**found, "verdict": "no verdict", "queries_needed": cases_for_power(*rates) if rates else None}
+    further = further_cases(differences, sum(differences) / len(pairs)) if pairs else None
+    return {**found, "verdict": "no verdict", "queries_needed": None if further is None else len(pairs) + further}
 
 
 @dataclass(frozen=True, slots=True)

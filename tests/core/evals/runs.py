@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from skills_core.evals.grading.cases import Assertion, EvalCase
 from skills_core.evals.grading.results import Arm, AssertionResult, EvalOutcome, EvalRun, EvalStatus, RunKey
@@ -21,10 +22,18 @@ def run_of(
     seconds: float = 1.0,
     tokens: int | None = 100,
     error: str = "",
+    **more: Any,
 ) -> EvalRun:
+    """Return a run; `more` are further fields of its outcome."""
     texts = [chr(97 + position) for position in range(len(passed))]
     results = tuple(AssertionResult(text, each, "seen") for text, each in zip(texts, passed, strict=True))
     status = EvalStatus.ERROR if error else EvalStatus.DONE
-    outcome = EvalOutcome(status=status, error=error, duration_ms=round(seconds * 1000), total_tokens=tokens)
+    outcome = EvalOutcome(
+        status=status,
+        error=error,
+        duration_ms=round(seconds * 1000),
+        total_tokens=tokens,
+        **more,
+    )
     case = case_of(name, texts)
     return EvalRun(RunKey(case.folder, arm, number), case, outcome, None if error else results)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from skills_core import load_skills
-from skills_core.evals.statistics import cases_for_power, mcnemar_exact, wilson
+from skills_core.evals.statistics import paired_effect, wilson
 from skills_core.skills.withheld_files import files_for_models, is_eval_path
 from skills_core.testing import mock_environment
 from tests.core.evals.sample_outputs import GOOD_AND_BAD, SAMPLES, Files, changelog, changelog_of
@@ -188,11 +188,10 @@ GUIDE = (Path(__file__).parents[3] / "docs/guides/evaluate-a-skill.md").read_tex
 
 RATES = re.findall(r"^\| (\d+) of (\d+) \| (\d+) % to (\d+) % \|$", GUIDE, re.MULTILINE)
 TESTS = re.findall(r"^\| (\d+) \| (\d+) \| ([\d.]+) \| ([\w ]+) \|$", GUIDE, re.MULTILINE)
-POWERS = re.findall(r"^\| (\d+) % \| (\d+) % \| (\d+) \|$", GUIDE, re.MULTILINE)
 
 
 def test_each_table_has_rows() -> None:
-    assert [len(rows) for rows in (RATES, TESTS, POWERS)] == [3, 4, 4]
+    assert [len(rows) for rows in (RATES, TESTS)] == [3, 4]
 
 
 @pytest.mark.parametrize(("passed", "total", "low", "high"), RATES)
@@ -203,11 +202,6 @@ def test_intervals(passed: str, total: str, low: str, high: str) -> None:
 
 @pytest.mark.parametrize(("differ", "better", "p", "verdict"), TESTS)
 def test_verdicts(differ: str, better: str, p: str, verdict: str) -> None:
-    exact = mcnemar_exact(int(better), int(differ) - int(better))
-    assert exact == pytest.approx(float(p), abs=0.00051)
-    assert verdict == ("it helps" if exact < 0.05 else "no verdict")
-
-
-@pytest.mark.parametrize(("with_skill", "without", "cases"), POWERS)
-def test_cases(with_skill: str, without: str, cases: str) -> None:
-    assert cases_for_power(int(with_skill) / 100, int(without) / 100) == int(cases)
+    found = paired_effect([1.0] * int(better) + [-1.0] * (int(differ) - int(better)))
+    assert found.p_value == pytest.approx(float(p), abs=0.00051)
+    assert verdict == ("it helps" if found.direction else "no verdict")

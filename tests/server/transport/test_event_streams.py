@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ from server.transport.listening import listen
 from skills_core import Library, explicit_sources
 from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill
-from tests.server.sessions import REPOSITORY, address, server_command, server_environment
+from tests.server.serving import modern, modern_headers, until
+from tests.server.sessions import REPOSITORY, ConnectHosted, address, server_command, server_environment
 from tests.server.settings import make_settings
 
 LISTS = [ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()]
@@ -351,3 +352,67 @@ def test_missed_events_are_kept_once_each_in_order(
     if limit >= len(EVENTS):
         assert found == in_order
     assert not recent.since(len(events), subscriptions)
+
+
+LISTEN = {"notifications": {"toolsListChanged": True}}
+
+
+async def test_streams_beyond_the_limit_are_refused_until_one_ends(
+    make_skill: MakeSkill, skills: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_skill("one")
+    message = modern("subscriptions/listen", LISTEN)
+    async with serving(skills, limits_event_streams=2) as (_, server, url, http):
+
+        async def refused() -> str:
+            answer = await http.post(url, json=message, headers=modern_headers(message))
+            return str(answer.json()["error"]["message"])
+
+        texts: list[AsyncIterator[str]] = []
+        async with AsyncExitStack() as stack:
+            for _ in range(2):
+                listening = http.stream("POST", url, json=message, headers=modern_headers(message))
+                texts.append((await stack.enter_async_context(listening)).aiter_text())
+                assert "acknowledged" in await anext(texts[-1])
+            for _ in range(3):
+                assert "too many streams of events are open; this server has at most 2" in await refused()
+            assert server.listening.subscribers == 2
+        assert caplog.messages.count("2 streams of events are open, and more are refused (limits.event_streams)") == 1
+
+        async def are_closed() -> bool:
+            return not server.listening.subscribers
+
+        await until(are_closed)
+        async with http.stream("POST", url, json=message, headers=modern_headers(message)) as stream:
+            assert "acknowledged" in await anext(stream.aiter_text())
+
+
+async def test_more_streams_than_the_sdk_has_by_itself_are_told(
+    make_skill: MakeSkill, skills: Path, in_memory: ConnectHosted
+) -> None:
+    make_skill("one")
+    told = 0
+    async with in_memory(skills, watch=False, modern=True) as session, AsyncExitStack() as stack:
+        listening = [session.client.listen(tools_list_changed=True) for _ in range(1100)]
+        streams = [await stack.enter_async_context(each) for each in listening]
+        make_skill("two")
+        await session.host.reload()
+        with anyio.fail_after(60):
+            for stream in streams:
+                told += isinstance(await anext(aiter(stream)), ToolsListChanged)
+    assert told == len(listening)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+def test_a_server_asks_the_system_for_more_descriptors() -> None:
+    code = (
+        "import resource\n"
+        "from server.limits.descriptors import most_connections, raise_descriptors\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, min(hard, 4096)))\n"
+        "before = most_connections()\n"
+        "raise_descriptors()\n"
+        "print(before, most_connections() == min(hard, 4096) // 2)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert found.stdout.split() == ["32", "True"]

@@ -353,7 +353,7 @@ def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
     if benchmark is None:
         return report
     runs: Any = benchmark["runs"]
-    names = ("run_summary", "intervals", "patterns", "comparison", "notes", "stopped", "runs")
+    names = ("run_summary", "effect", "patterns", "comparison", "notes", "stopped", "runs")
     return {
         **report,
         "errors": sum(run["result"]["errors"] for run in runs),

@@ -29,8 +29,8 @@ from server.capabilities.evals.report.scores import (
 )
 from server.capabilities.evals.report.trigger_results import trigger_verdict
 from server.html.words import amount, dollars, percent
-from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
-from skills_core.evals.grading.benchmark import ungraded
+from skills_core.diagnostics import counted, without_lone_surrogates
+from skills_core.evals.grading.effect import failed_runs
 from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.ranks import MIN_QUERIES
 from skills_core.texts import with_hidden_shown
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         ArmScore,
         Case,
         Iteration,
+        Pairing,
         Results,
         Run,
         ShownVerdict,
@@ -113,13 +114,8 @@ def _iteration_gates(found: tuple[Iteration, ...], least: float | None, most: fl
 
 
 def _of_cases(score: ArmScore) -> str:
-    """Return how many cases pass, whose interval tells how much chance is in few of them."""
-    passed, total = score.cases
-    if score.interval is None:
-        return ""
-    cases, pass_ = counted(total, "case"), agreeing(passed, "passes", "pass")
-    low, high = score.interval
-    return f"; {passed} of {cases} {pass_} all assertions (95 % interval {low:.2f} to {high:.2f})"
+    """Return the interval of the mean of the cases, which tells how much chance is in few of them."""
+    return "" if score.interval is None else f" {interval_text(score.interval)}"
 
 
 def _pairs(found: tuple[Iteration, ...]) -> tuple[str, list[tuple[float, float]]]:
@@ -150,8 +146,9 @@ def _iteration_fault(iteration: Iteration) -> str:
         return "no run with the skill is graded"
     if not iteration.complete or any(run.status is Status.PENDING for run in runs):
         return "the iteration is not complete"
-    if too_many_failed(*ungraded(run_scores(iteration))):
-        return "more than a tenth of the runs have no grading"
+    for arm, (failed, total) in failed_runs(run_scores(iteration)).items():
+        if too_many_failed(failed, total):
+            return f"more than a tenth of the runs {arm} have no grading: {failed} of {total}"
     return ""
 
 
@@ -413,13 +410,12 @@ def _verdict(verdict: ShownVerdict) -> str:
 
 
 def _arms(iteration: Iteration) -> Iterator[str]:
-    yield "| Arm | Pass rate | Cases passed | Seconds | Tokens | Cost | Errors |"
+    yield "| Arm | Pass rate | Mean of cases | Seconds | Tokens | Cost | Errors |"
     yield "|---|---|---|---|---|---|---|"
     for score in iteration.scores.arms:
-        passed, total = score.cases
         cells = [
             *(_text(score.arm.replace("_", " ")), spread_text(score.rate, percent)),
-            f"{passed} of {total} {interval_text(score.interval)}".strip(),
+            f"{percent(score.mean)} {interval_text(score.interval)}".strip(),
             *(spread_text(score.seconds, amount), spread_text(score.tokens, amount), dollars(score.cost)),
             str(score.failed),
         ]
@@ -430,7 +426,19 @@ def _arms(iteration: Iteration) -> Iterator[str]:
         yield ""
         cases = counted(pair.cases, "case")
         yield f"Difference of the mean pass rates over {cases}, in percentage points: {difference}"
+        yield from _further_bounds(pair)
     yield ""
+
+
+def _further_bounds(pair: Pairing) -> Iterator[str]:
+    """Yield what the difference would be if failed runs counted, and if those that did not load the skill did not."""
+    zero, treated = pair.failures_as_zero, pair.as_treated
+    if zero.difference is not None and zero.difference != pair.difference:
+        shown = f"{points(zero.difference)} {points_interval(zero.interval)}".rstrip()
+        yield f"- With failed and repeated runs as 0: {shown}"
+    if treated is not None and treated.difference is not None and pair.not_loaded:
+        without = f"Without {counted(pair.not_loaded, 'run')} that never loaded the skill"
+        yield f"- {without}: {points(treated.difference)} {points_interval(treated.interval)}".rstrip()
 
 
 def _failing(iteration: Iteration) -> Iterator[str]:

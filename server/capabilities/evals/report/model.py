@@ -107,6 +107,8 @@ class Run:
     outputs_note: str = ""
     transcript: ShownTranscript = ShownTranscript()
     notes: tuple[str, ...] = ()
+    attempt: int = 1
+    skill_loaded: bool | None = None
     outputs_digest: str = ""
     """The digest of what the run made, by which feedback belongs to it; empty if it is unknown."""
 
@@ -175,30 +177,67 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ArmScore:
-    """The numbers of one arm; None where nothing is known. `cases` are those that passed, and all that count."""
+    """The numbers of one arm; None where nothing is known.
+
+    `rate` is over the graded runs; `mean`, with its interval, over the cases, each of which counts once.
+    """
 
     arm: str
     runs: int
     graded: int
     failed: int
     rate: Spread | None
-    cases: tuple[int, int]
+    mean: float | None
     interval: Interval | None
+    error_interval: Interval | None
     seconds: Spread | None
     tokens: Spread | None
     cost: float | None
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """The mean of the differences of cases, with its interval and the probability of its test; None if unknown."""
+
+    difference: float | None
+    interval: Interval | None = None
+    probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseScore:
+    """The scores of one case in both arms; `case` is its key."""
+
+    case: str
+    subject: float
+    baseline: float
+
+    @property
+    def difference(self) -> float:
+        """What the skill adds."""
+        return self.subject - self.baseline
+
+
+@dataclass(frozen=True, slots=True)
 class Pairing:
-    """The cases that are graded in both arms: who alone passes how many, and the differences of the means."""
+    """The cases that are graded in both arms, and the differences of their scores.
+
+    `failures_as_zero` counts runs that failed, or were repeated because of that, as 0. `as_treated` leaves out the
+    `not_loaded` runs, which never loaded the skill; None if agents do not tell. About `more_cases` further cases would
+    decide a difference of `gain`.
+    """
 
     cases: int
-    wins: int
-    losses: int
-    probability: float
     difference: float
     interval: Interval | None
+    probability: float
+    method: str
+    failures_as_zero: Bound
+    as_treated: Bound | None
+    not_loaded: int
+    by_case: tuple[CaseScore, ...]
+    more_cases: int | None
+    gain: float | None
     seconds: float | None
     tokens: float | None
 

@@ -19,7 +19,6 @@ from markupsafe import Markup
 from server.capabilities.evals.report.ci import GateOutcome
 from server.capabilities.evals.report.model import RunCosts, Tone
 from server.capabilities.evals.report.scores import (
-    baseline_words,
     check_scores,
     difference,
     interval_text,
@@ -111,7 +110,6 @@ def _environment() -> Environment:
         PackageLoader("server.capabilities.evals.report"),
         {
             "baseline_name": _baseline_name,
-            "baseline_words": baseline_words,
             "check_scores": check_scores,
             "interval_text": interval_text,
             "points": points,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.evals.report.folder import count, number, text
 from server.capabilities.evals.report.model import (
     ArmScore,
+    Bound,
+    CaseScore,
     CheckScore,
     Pairing,
     PatternRow,
@@ -92,15 +94,15 @@ def read_verdict(values: Mapping[str, Any]) -> ShownVerdict | None:
 
 def read_scores(benchmark: Mapping[str, Any], iteration: Iteration) -> Scores:
     """Return the scores in a `benchmark.json`; those of the runs if it is not a whole one of ours."""
-    recorded = record(benchmark.get("intervals"))
+    recorded = record(benchmark.get("effect"))
     is_ours = all(isinstance(benchmark.get(name), dict) for name in ("run_summary", "patterns"))
-    values = benchmark if is_ours and record(recorded.get("mcnemar")) else _scored(iteration)
-    summary, intervals = record(values.get("run_summary")), record(values.get("intervals"))
+    values = benchmark if is_ours and record(recorded.get("arms")) else _scored(iteration)
+    summary, effect = record(values.get("run_summary")), record(values.get("effect"))
     return Scores(
-        arms=tuple(_arm(iteration, arm, record(summary.get(arm)), intervals) for arm in iteration.arms),
-        pairing=_pairing(iteration, intervals, record(summary.get("delta"))),
+        arms=tuple(_arm(iteration, arm, record(summary.get(arm)), effect) for arm in iteration.arms),
+        pairing=_pairing(iteration, effect, record(summary.get("delta"))),
         # Another tool may have a verdict of its own, which counts.
-        verdict=read_verdict(recorded) or read_verdict(intervals) or Scores().verdict,
+        verdict=read_verdict(recorded) or read_verdict(effect) or Scores().verdict,
         patterns=tuple(_patterns(record(values.get("patterns")), iteration)),
     )
 
@@ -129,14 +131,16 @@ def _run_score(iteration: Iteration, case: Case, run: Run) -> RunScore:
         tokens=None if run.failed else run.tokens,
         is_gradable=gradable,
         is_graded=run.graded or not gradable,
+        is_repeated=run.attempt > 1,
+        loaded=run.skill_loaded,
+        cost_usd=run.cost,
         transcript=f"{run.path}/transcript.jsonl".removeprefix(f"{iteration.folder}/") if run.transcript else "",
     )
 
 
-def _arm(iteration: Iteration, arm: str, summary: Mapping[str, Any], intervals: Mapping[str, Any]) -> ArmScore:
+def _arm(iteration: Iteration, arm: str, summary: Mapping[str, Any], effect: Mapping[str, Any]) -> ArmScore:
     runs = [run for case in iteration.cases for run in case.of(arm)]
-    cases = record(record(intervals.get("cases")).get(arm))
-    passed, total = count(cases.get("passed")) or 0, count(cases.get("total")) or 0
+    ours = record(record(effect.get("arms")).get(arm))
     costs = [run.cost for run in runs if run.cost is not None]
     return ArmScore(
         arm=arm,
@@ -144,8 +148,9 @@ def _arm(iteration: Iteration, arm: str, summary: Mapping[str, Any], intervals: 
         graded=sum(run.graded for run in runs),
         failed=sum(run.failed for run in runs),
         rate=_spread(summary.get("pass_rate")),
-        cases=(passed, total),
-        interval=_interval(cases.get("interval")) if total else None,
+        mean=number(ours.get("mean")),
+        interval=_interval(ours.get("interval")),
+        error_interval=_interval(ours.get("error_rate_interval")) if ours.get("runs") else None,
         seconds=_spread(summary.get("time_seconds")),
         tokens=_spread(summary.get("tokens")),
         cost=sum(costs) if costs else None,
@@ -162,22 +167,37 @@ def _interval(values: Any) -> Interval | None:  # noqa: ANN401 - JSON
     return None if low is None or high is None else Interval(low, high)
 
 
-def _pairing(iteration: Iteration, intervals: Mapping[str, Any], delta: Mapping[str, Any]) -> Pairing | None:
-    test, difference = record(intervals.get("mcnemar")), record(intervals.get("pass_rate_delta"))
-    cases = count(record(record(intervals.get("cases")).get(iteration.subject)).get("total"))
-    mean = number(difference.get("mean"))
-    if iteration.baseline is None or not cases or mean is None:
+def _pairing(iteration: Iteration, effect: Mapping[str, Any], delta: Mapping[str, Any]) -> Pairing | None:
+    cases, bound, treated = count(effect.get("cases")), _bound(effect), effect.get("as_treated")
+    if iteration.baseline is None or not cases or bound.difference is None:
         return None
     return Pairing(
         cases=cases,
-        wins=count(test.get("wins")) or 0,
-        losses=count(test.get("losses")) or 0,
-        probability=number(test.get("p_value")) or 0.0,
-        difference=mean,
-        interval=_interval(difference.get("interval")),
+        difference=bound.difference,
+        interval=bound.interval,
+        probability=1.0 if bound.probability is None else bound.probability,
+        method=text(effect.get("method")),
+        failures_as_zero=_bound(effect.get("failures_as_zero")),
+        as_treated=_bound(treated) if isinstance(treated, dict) else None,
+        not_loaded=count(record(treated).get("not_loaded")) or 0,
+        by_case=tuple(_case_scores(effect, iteration.subject, iteration.baseline)),
+        more_cases=count(effect.get("more_cases")),
+        gain=number(effect.get("gain")),
         seconds=number(delta.get("time_seconds")),
         tokens=number(delta.get("tokens")),
     )
+
+
+def _bound(values: Any) -> Bound:  # noqa: ANN401 - JSON
+    found = record(values)
+    return Bound(number(found.get("mean")), _interval(found.get("interval")), number(found.get("p_value")))
+
+
+def _case_scores(effect: Mapping[str, Any], subject: str, baseline: str) -> Iterator[CaseScore]:
+    for each in records(effect.get("by_case")):
+        ours, theirs = number(each.get(subject)), number(each.get(baseline))
+        if ours is not None and theirs is not None:
+            yield CaseScore(text(each.get("eval")), ours, theirs)
 
 
 def _patterns(values: Mapping[str, Any], iteration: Iteration) -> Iterator[PatternRow]:
@@ -217,13 +237,6 @@ def _outlier(values: Mapping[str, Any], unit: str, iteration: Iteration) -> str:
     read = f"; read {f'{iteration.folder}/{place}'.lstrip('/')}" if place else ""
     arm = text(values.get("configuration")).replace("_", " ")
     return f"run {text(values.get('run_number'))} {arm}: {value:,.1f} {unit}{times}{read}"
-
-
-def baseline_words(iteration: Iteration) -> str:
-    """Return how the baseline runs, as in "passes without it"."""
-    known = {"without_skill": "without it", "old_skill": "with the old one"}
-    arm = iteration.baseline or ""
-    return known.get(arm, f"in {arm.replace('_', ' ')}")
 
 
 def check_scores(case: Case, arms: Sequence[str]) -> tuple[CheckScore, ...]:

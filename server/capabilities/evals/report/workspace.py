@@ -96,7 +96,15 @@ def read_run(folder: WorkspaceFolder, place: RunPlace, budget: Budget | None) ->
         # A workspace of another tool has no outcomes: what is graded is done.
         status = Status.DONE if run.rate is not None else Status.PENDING
     digest = text(outcome.get("outputs_digest"))
-    return replace(run, status=status, error=text(outcome.get("error")), outputs_digest=digest)
+    loaded = outcome.get("skill_loaded")
+    return replace(
+        run,
+        status=status,
+        error=text(outcome.get("error")),
+        attempt=count(outcome.get("attempt")) or 1,
+        skill_loaded=loaded if isinstance(loaded, bool) else None,
+        outputs_digest=digest,
+    )
 
 
 def merged(run: Run, entry: Mapping[str, Any]) -> Run:
@@ -189,7 +197,7 @@ def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the notes that say more than the verdict and the patterns."""
     if isinstance(values.get("remarks"), list):
         return texts(values["remarks"])
-    verdict = read_verdict(record(values.get("intervals")))
+    verdict = read_verdict(record(values.get("effect")))
     return tuple(note for note in texts(values.get("notes")) if verdict is None or verdict.reason not in note)
 
 

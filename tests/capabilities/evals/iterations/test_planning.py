@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 
 from server.capabilities.evals.iterations.runner import input_paths
+from server.capabilities.evals.run_eval import report_lines
+from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.cases import EvalCase
+from skills_core.evals.grading.results import Arm
 from tests.capabilities.evals.conftest import HELLO, Lab
+from tests.core.evals.runs import run_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
 
@@ -261,19 +265,37 @@ def test_the_documented_report_is_printed(lab: Lab) -> None:
     report = lab.report()
     assert report.keys() == {
         *("skill", "workspace", "iteration", "path", "resumed", "dry_run", "plan", "errors", "run_summary"),
-        *(
-            "intervals",
-            "patterns",
-            "comparison",
-            "notes",
-            "stopped",
-            "runs",
-            "benchmark",
-            "feedback",
-            "report",
-            "gates",
-        ),
+        *("effect", "patterns", "comparison", "notes", "stopped", "runs", "benchmark", "feedback"),
+        *("report", "gates"),
     }
     done = lab.run()
     assert "pass rate" in done.stdout
     assert "Verdict: no verdict." in done.stdout
+
+
+def test_what_changed_and_what_it_cost_is_printed() -> None:
+    outcomes = [([True, number > 0], [False, number > 1]) for number in range(3)]
+    runs = [
+        run_of(arm, grades, name=f"case-{number}", cost_usd=0.25)
+        for number, both in enumerate(outcomes)
+        for arm, grades in zip((Arm.WITH_SKILL, Arm.WITHOUT_SKILL), both, strict=True)
+    ]
+    metadata = BenchmarkMetadata(
+        skill_name="s",
+        skill_path="/s",
+        iteration=1,
+        timestamp="2026-01-01T00:00:00+00:00",
+        runs_per_configuration=1,
+        model="m",
+        judge=None,
+        baseline=None,
+    )
+    report = {**benchmark_of(runs, Arm.WITHOUT_SKILL, metadata), "skill": {"name": "s"}, "iteration": 1, "path": "/s"}
+    lines = list(report_lines(report))
+    assert any(
+        line.startswith("with_skill: mean of 3 cases 0.83 (95 % interval ")
+        and line.endswith("0 of 3 runs without a grading; $0.2500 a run")
+        for line in lines
+    )
+    assert "+1.00 eval-case-1: 'b' (1 of 1 with_skill, 0 of 1 without_skill)" in lines
+    assert sum(line.startswith("+1.00 eval-case-") for line in lines) == 4

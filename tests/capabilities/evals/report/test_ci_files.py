@@ -106,8 +106,9 @@ def test_the_summary_has_verdict_rates_and_gates(tmp_path: Path) -> None:
     text = markdown(found, ci_gates(found, min_pass_rate=0.8))
     assert "- ✅ **passed**: pass rate of iteration-3 at least 0.80 — measured 0.96" in text
     assert "- ❌ **failed**: pass rate of triggers-1 at least 0.80" in text
-    assert "**No verdict:** 4 cases pass only with the skill" in text
-    assert re.search(r"\| with skill \| 96\s% ± 12\s% \| 4 of 5 \(95\s%: 0.38 to 0.96\) \|", text)
+    assert "**No verdict:** +82 points on average over 5 cases" in text
+    assert "- With failed and repeated runs as 0: +84\u00a0points" in text
+    assert re.search(r"\| with skill \| 96\s% ± 12\s% \| 96\s% \(95\s%: 0.52 to 1.00\) \|", text)
     assert "| convert this PDF to text | no | 67\u00a0% |" in text
 
 

@@ -51,26 +51,40 @@ def iteration_of(root: Path, wins: int, losses: int = 0, ties: int = 0) -> Itera
         (6, 2, Tone.NONE),
     ],
 )
-def test_a_verdict_needs_six_cases_that_differ_and_no_chance(
-    tmp_path: Path, wins: int, losses: int, tone: Tone
-) -> None:
+def test_a_verdict_needs_six_cases_and_no_chance(tmp_path: Path, wins: int, losses: int, tone: Tone) -> None:
     assert iteration_of(tmp_path, wins, losses).scores.verdict.tone is tone
 
 
 def test_without_a_verdict_it_says_how_many_cases_it_takes(tmp_path: Path) -> None:
     words = iteration_of(tmp_path, 4, ties=1).scores.verdict.reason
-    assert words.startswith("4 cases pass only with the skill and 0 only in the baseline")
-    assert "about 4 more cases would show it" in words
+    assert words.startswith("+40 points on average over 5 cases (95 %: ")
+    assert "4 score higher with the skill, 0 lower. Fewer than 6 cases cannot decide; about " in words
+    assert words.endswith("more cases would decide a difference of 40 points.")
 
 
-def test_over_a_tenth_of_errors_there_is_no_verdict(tmp_path: Path) -> None:
+def test_a_verdict_that_depends_on_failed_runs_is_none(tmp_path: Path) -> None:
     iteration_of(tmp_path, 6)
-    for number in range(2):
+    for number in range(3):
         folder = write_case(tmp_path / "iteration-1", f"failed-{number}")
         write_run(folder / "with_skill", None, outcome={"status": "error", "error": "no quota"})
-    verdict = read_workspace(tmp_path).iterations[0].scores.verdict
-    assert verdict.tone is Tone.NONE
-    assert verdict.reason.startswith("2 of 14 runs have no grading, more than a tenth")
+        write_run(folder / "without_skill", grading(True))
+    scores = read_workspace(tmp_path).iterations[0].scores
+    assert scores.verdict.tone is Tone.NONE
+    assert "runs that failed or were repeated (with_skill 3 of 9, without_skill 0 of 9)" in scores.verdict.reason
+    assert scores.pairing is not None
+    assert scores.pairing.difference == 0.5
+    assert scores.pairing.failures_as_zero.difference == 0.0
+
+
+def test_runs_that_never_loaded_the_skill_are_reported_beside(tmp_path: Path) -> None:
+    iteration_of(tmp_path, 3)
+    for case, passed in ((0, True), (1, True), (2, False)):
+        folder = tmp_path / f"iteration-1/eval-win-{case}/with_skill"
+        write_run(folder, grading(passed, passed), outcome={"status": "done", "skill_loaded": passed})
+    pair = read_workspace(tmp_path).iterations[0].scores.pairing
+    assert pair is not None
+    assert pair.as_treated is not None
+    assert (pair.not_loaded, pair.difference, pair.as_treated.difference) == (1, 0.1667, 0.5)
 
 
 def test_errors_count_in_no_rate(tmp_path: Path) -> None:
@@ -87,7 +101,7 @@ def test_errors_count_in_no_rate(tmp_path: Path) -> None:
 
 def test_the_verdict_that_the_tool_wrote_down_counts(tmp_path: Path) -> None:
     write_iteration(
-        tmp_path / "iteration-1", {"a": (GOOD, BAD)}, intervals={"verdict": "no verdict", "reason": "one case"}
+        tmp_path / "iteration-1", {"a": (GOOD, BAD)}, effect={"verdict": "no verdict", "reason": "one case"}
     )
     verdict = read_workspace(tmp_path).iterations[0].scores.verdict
     assert (verdict.title, verdict.reason) == ("No verdict", "one case")
@@ -96,7 +110,10 @@ def test_the_verdict_that_the_tool_wrote_down_counts(tmp_path: Path) -> None:
 def test_the_difference_has_an_interval(tmp_path: Path) -> None:
     pair = iteration_of(tmp_path, 4, ties=1).scores.pairing
     assert pair is not None
-    assert (pair.cases, pair.wins, pair.losses, pair.difference) == (5, 4, 0, 0.4)
+    assert (pair.cases, pair.difference, len(pair.by_case)) == (5, 0.4, 5)
+    tie, *wins = pair.by_case
+    assert (tie.case, tie.difference) == ("eval-tie-0", 0.0)
+    assert {(each.subject, each.baseline, each.difference) for each in wins} == {(1.0, 0.5, 0.5)}
     assert pair.interval is not None
     assert pair.interval.low < 0.4 < pair.interval.high
 
@@ -137,4 +154,4 @@ def test_the_numbers_of_the_benchmark_are_those_of_the_report(tmp_path: Path) ->
     scores = read_workspace(tmp_path).iterations[0].scores
     assert [each.rate.mean for each in scores.arms if each.rate] == [1.0, 0.0]
     assert scores.pairing is not None
-    assert (scores.pairing.wins, scores.pairing.difference, scores.pairing.interval) == (1, 1.0, None)
+    assert (scores.pairing.cases, scores.pairing.difference, scores.pairing.interval) == (1, 1.0, None)

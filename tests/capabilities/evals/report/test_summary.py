@@ -62,7 +62,7 @@ def test_each_difference_names_its_baseline_and_its_unit(tmp_path: Path) -> None
     write_run(folder / "old_skill", grading(True))
     write(tmp_path / "iteration-2/benchmark.json", {"metadata": {"baseline": "HEAD~1"}})
     text = text_of(tmp_path)
-    assert re.search(r"iteration-1100\s%without skill\+50\spoints \(95\s%: 0 to \+100\)", text)
+    assert re.search(r"iteration-1100\s%without skill\+50\spoints \(95\s%: -100 to \+100\)", text)
     assert re.search(r"iteration-2100\s%old skill \(HEAD~1\)0\spoints", text)
     assert "Difference (percentage points)" in text
     assert "Against baseline" not in text

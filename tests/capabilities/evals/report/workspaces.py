@@ -139,7 +139,7 @@ def hostile_workspace(root: Path) -> Path:
     benchmark = {
         "metadata": {"skill_name": HOSTILE, "model": HOSTILE, "timestamp": HOSTILE},
         "notes": [HOSTILE],
-        "intervals": {"verdict": "better", "reason": HOSTILE},
+        "effect": {"verdict": "better", "reason": HOSTILE},
     }
     write(iteration / "benchmark.json", benchmark)
     write(iteration / "feedback.json", {"eval-hostile": HOSTILE})

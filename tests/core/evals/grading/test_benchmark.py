@@ -8,7 +8,6 @@ How a run of an agent counts, and whether the skill had a part in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.evals.agents.kind import AgentRun, Transcript
-from skills_core.evals.grading.benchmark import ArmVerdict, BenchmarkMetadata, benchmark_of, compare_arms
+from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.cases import Assertion, EvalCase, InvalidEvalSetError, read_eval_cases
 from skills_core.evals.grading.results import (
     Arm,
@@ -57,10 +56,6 @@ def benchmark(*runs: EvalRun) -> dict[str, Any]:
     return json.loads(json.dumps(made, allow_nan=False))  # type: ignore[no-any-return]
 
 
-def compared(runs: Sequence[EvalRun]) -> dict[str, Any]:
-    return compare_arms([run.score(1) for run in runs], WITH, WITHOUT)
-
-
 def test_the_delta_is_the_skill_minus_the_baseline_in_numbers() -> None:
     made = benchmark(
         run_of(WITH, [True, True], seconds=45, tokens=3800),
@@ -98,8 +93,8 @@ def test_errors_leave_the_denominator_and_are_named() -> None:
     assert (summary["pass_rate"]["mean"], summary["time_seconds"]["max"]) == (1.0, 1.0)
     assert made["runs"][1]["result"] | {"errors": 1, "pass_rate": None} == made["runs"][1]["result"]
     assert "eval-one/with_skill/run-2: boom" in made["notes"]
-    assert made["intervals"]["verdict"] == "no verdict"
-    assert "more than a tenth" in made["intervals"]["reason"]
+    assert made["effect"]["arms"]["with_skill"]["errors"] == 1
+    assert made["effect"]["arms"]["without_skill"]["errors"] == 0
 
 
 def test_unknown_tokens_are_null_and_not_zero() -> None:
@@ -111,7 +106,7 @@ def test_unknown_tokens_are_null_and_not_zero() -> None:
 def test_a_case_without_assertions_has_time_and_tokens_but_no_pass_rate() -> None:
     made = benchmark(run_of(WITH, []), run_of(WITHOUT, []))
     assert made["run_summary"]["delta"] == {"pass_rate": None, "time_seconds": 0.0, "tokens": 0.0}
-    assert made["intervals"]["reason"] == "No case has assertions that were graded in both arms."
+    assert made["effect"]["reason"] == "No case has assertions that were graded in both arms."
 
 
 def test_assertions_that_say_nothing_about_the_skill_are_named_and_so_are_those_that_do() -> None:
@@ -158,44 +153,18 @@ def test_milliseconds_and_two_runs_have_no_outliers() -> None:
     assert benchmark(*two, run_of(WITHOUT))["patterns"]["outliers"] == []
 
 
-@pytest.mark.parametrize(
-    ("wins", "losses", "same", "verdict"),
-    [
-        (5, 0, 20, ArmVerdict.NONE),
-        (6, 0, 0, ArmVerdict.BETTER),
-        (0, 6, 10, ArmVerdict.WORSE),
-        (6, 2, 0, ArmVerdict.NONE),
-        (0, 0, 9, ArmVerdict.NONE),
-    ],
-)
-def test_a_verdict_needs_six_cases_that_differ(wins: int, losses: int, same: int, verdict: ArmVerdict) -> None:
-    outcomes = [(True, False)] * wins + [(False, True)] * losses + [(True, True)] * same
-    runs = [
-        run_of(arm, [passed], name=f"case-{number}")
-        for number, pair in enumerate(outcomes)
-        for arm, passed in zip((WITH, WITHOUT), pair, strict=True)
-    ]
-    found = compared(runs)
-    assert (found["mcnemar"]["wins"], found["mcnemar"]["losses"], found["verdict"]) == (wins, losses, verdict)
-    delta = found["pass_rate_delta"]
-    assert delta["interval"] is None or delta["interval"]["low"] <= delta["mean"] <= delta["interval"]["high"]
-
-
-def test_no_verdict_says_how_many_more_cases_it_would_take() -> None:
-    runs = [run_of(arm, [arm is WITH], name=name) for name in ("x", "y") for arm in (WITH, WITHOUT)]
-    found = compared(runs)
-    assert found["more_cases"] == 4
-    assert "about 4 more cases would show it" in found["reason"]
-    alike = compared([run_of(WITH), run_of(WITHOUT)])
-    assert alike["more_cases"] is None
-    assert "would hardly show it" in alike["reason"]
-
-
-def test_a_case_counts_once_whatever_the_number_of_its_runs() -> None:
-    runs = [run_of(arm, [arm is WITH], number=number) for number in range(1, 11) for arm in (WITH, WITHOUT)]
-    found = compared(runs)
-    cases, wins = found["cases"]["with_skill"]["total"], found["mcnemar"]["wins"]
-    assert (cases, wins, found["verdict"]) == (1, 1, ArmVerdict.NONE)
+def test_assertions_that_change_are_listed_by_the_size_of_the_change() -> None:
+    runs = [run_of(WITH, [number != 2, True, True], number=number) for number in (1, 2)]
+    runs += [run_of(WITHOUT, [False, True, False], number=number) for number in (1, 2)]
+    changed = benchmark(*runs)["patterns"]["changed"]
+    assert [(each["assertion"], each["difference"]) for each in changed] == [("c", 1.0), ("a", 0.5)]
+    assert changed[1] == {
+        "eval": "eval-one",
+        "assertion": "a",
+        "difference": 0.5,
+        "with_skill": {"passed": 1, "runs": 2},
+        "without_skill": {"passed": 0, "runs": 2},
+    }
 
 
 @pytest.mark.parametrize("name", ["assertion_results", "expectations", "assertions"])
