@@ -18,6 +18,7 @@ from skills_core.errors import FileRefusedError
 from skills_core.evals.forecast import Forecast, ForecastRow, tokens_of
 from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm
+from skills_core.evals.statistics import MIN_CASES
 from skills_core.runs.spending import KindOfWork, SpendingFile, Spent
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalOutcome
 
-FEWEST_CASES: Final = 6
+FEWEST_CASES: Final = MIN_CASES
 """With fewer cases, no result of the exact test is a verdict."""
 
 _NAMED: Final = 3
