@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +36,6 @@ from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
     from server.capabilities.runs.skill_runner import RunParticipants
-    from skills_core.runs.outcome import RunOutcome
     from skills_core.runs.workflow.model import WorkflowOutcome
 
 runs = CommandLine(help="List, show, cancel and resume runs.", no_args_is_help=True)
@@ -90,11 +90,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         fail(f"{error}{_folder_hint(message, directories)}", EXIT_NO)
     from skills_core.runs.executor import RunRequest
 
-    request = RunRequest(skill, values, message)
-
-    async def work(participants: RunParticipants) -> RunOutcome:
-        return await context.service.run_skill(request, participants, run_id)
-
+    work = partial(context.service.run_skill, RunRequest(skill, values, message), run_id=run_id)
     print_outcome(execute(context, skill.key, run_id, work, command="run"), as_json=as_json)
 
 

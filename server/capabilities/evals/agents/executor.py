@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.journal import Journal
     from skills_core.runs.models import ModelSpec
+    from skills_core.runs.outcome import Usage
 
 
 _PERFORMED: Final = """\
@@ -145,14 +146,7 @@ class ExecutorAgent(Agent):
             tasks.start_soon(perform)
             tasks.start_soon(end_when_decided)
         seconds = anyio.current_time() - started
-        # A run that was ended early has no outcome, and has used its tokens all the same.
-        used = counted.used
-        transcript = replace(
-            _trigger_transcript(skills, outcome),
-            total_tokens=used.input_tokens + used.output_tokens,
-            output_tokens=used.output_tokens,
-            requests=used.requests,
-        )
+        transcript = _with_usage(_trigger_transcript(skills, outcome), counted.used)
         timed_out = outcome is not None and outcome.problem is RunProblem.TIME_LIMIT
         stopped = outcome is None
         return AgentRun(
@@ -163,6 +157,12 @@ class ExecutorAgent(Agent):
             lines=tuple(_call_lines(outcome.tool_calls if outcome is not None else (), transcript)),
             answer=transcript.text,
         )
+
+
+def _with_usage(record: Transcript, used: Usage) -> Transcript:
+    """Return the record with what the model has used: a run that was ended early has no outcome to tell it."""
+    tokens = used.input_tokens + used.output_tokens
+    return replace(record, total_tokens=tokens, output_tokens=used.output_tokens, requests=used.requests)
 
 
 def _trigger_transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:
