@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from skills_core.evals.grading.benchmark import score_iteration
 from skills_core.evals.grading.results import RunScore
-from skills_core.evals.statistics import wilson
+from skills_core.evals.statistics import MIN_CASES, wilson
 
 SUBJECT, BASELINE = "with_skill", "without_skill"
 TIMES: Final = "\u00d7"
@@ -345,14 +345,15 @@ def _of_truths(cells: Sequence[Cell]) -> Iterator[tuple[Truth, list[Cell]]]:
 
 def _worlds(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the same by world, so that a friendly one cannot hide another."""
-    yield f"| World | False verdicts, worst truth | Right at 10 {TIMES} 5, +30 points | Coverage, worst truth |"
+    yield f"| World | False, worst truth, from six cases | Right at 10 {TIMES} 5, +30 points | Coverage, worst truth |"
     yield "|---|---|---|---|"
     for world, group in _groups(cells, lambda cell: cell.world).items():
         truths = _groups(group, lambda cell: cell.truth.name).values()
         wide = [[cell for cell in found if cell.cases >= COVERED_FROM] for found in truths]
         at = [cell for cell in group if cell.truth.name == "+30 points" and (cell.cases, cell.runs) == POWER_AT]
         right = _percent(_share([cell.right for cell in at], at))
-        worst, covered = max(map(_false, truths)), min(map(_coverage, wide))
+        deciding = [[cell for cell in found if cell.cases >= MIN_CASES] for found in truths]
+        worst, covered = max(map(_false, deciding)), min(map(_coverage, wide))
         yield f"| {world.replace('_', ' ')} | {_percent(worst)} | {right} | {_percent(covered)} |"
 
 

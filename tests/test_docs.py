@@ -19,6 +19,7 @@ from server.config.settings.model import Settings
 from server.config.settings.skills import SourceSettings
 from skills_core import Reason
 from tests.capabilities.evals.report.workspaces import write_iteration
+from tests.core.evals.importing import sets
 from tests.core.scripts.running import FOUND
 from tests.model_endpoint import ModelEndpoint
 from tests.test_architecture import CORE_FLOORS, SERVER_FLOORS
@@ -103,6 +104,12 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(REPOSITORY / "sample_skills/release-notes", own)
     text = (own / "SKILL.md").read_text(encoding="utf-8")
     (own / "SKILL.md").write_text(text.replace("name: release-notes", "name: my-skill", 1), encoding="utf-8")
+    for name, content in {
+        "new-skill/SKILL.md": "---\nname: new-skill\ndescription: Greets people when they ask for it.\n---\nGreet.",
+        "their-repository/evals/promptfooconfig.yaml": sets.PROMPTFOO,
+    }.items():
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(content)
     for place in (folder, folder / "skills"):
         for number in (1, 2):
             write_iteration(place / f"my-skill-workspace/iteration-{number}", {"one": ((True, True), (True, False))})

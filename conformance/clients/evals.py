@@ -42,13 +42,13 @@ def faults_of_eval(root: Path, found: dict[str, Any], mode: str) -> Iterator[str
     if json.loads((iteration / "benchmark.json").read_text(encoding="utf-8"))["runs"] != found["runs"]:
         yield "benchmark.json has other runs than the report"
     last = {"with_skill": DATUM, "old_skill": OLD_DATUM}
-    for place in (iteration / case / each for case in CASES for each in ("with_skill", arm)):
+    for place in (iteration / case / each for case in CASES for each in ("with_skill/run-1", f"{arm}/run-1")):
         if missing := [name for name in FILES if not (place / name).is_file()]:
             yield f"{place.relative_to(root)} has no {', '.join(missing)}"
         plan = place / "outputs/plan.txt"
         written = plan.read_text(encoding="utf-8") if plan.is_file() else ""
         if not written or [each for each in (DATUM, OLD_DATUM) if each in written] != [
-            each for name, each in last.items() if name == place.name
+            each for name, each in last.items() if name == place.parent.name
         ]:
             yield f"{plan.relative_to(root)}: {written!r}"
         if not json.loads((place / "timing.json").read_text(encoding="utf-8"))["total_tokens"]:

@@ -31,7 +31,7 @@ KILLED_AFTER = 6
 async def _main(name: str, mode: str, root: Path) -> None:
     agent = TRIGGER_AGENTS[name]
     model = TriggerModel(agent.load, via_server=mode == "server")
-    skill = write_skill(root)
+    skill = write_skill(root, for_verdict=mode == OPTIMIZE)
     async with serving(endpoint(model, Recorder(root / "requests.jsonl"))) as address:
         home = root / "agent-home"
         home.mkdir()

@@ -23,26 +23,35 @@ SKILL = "tide-tables"
 OLD = "Works out when a harbour falls dry. Use when the user asks for high water or low water."
 BETTER = "Use this skill for any plan by the sea that depends on the water level. Not for the weather."
 
-PLAIN = tuple(f"When does the harbour of {place} fall dry?" for place in ("Whitby", "Husum", "Concarneau", "Brest"))
+_PORTS = ("Whitby", "Husum", "Concarneau", "Brest", "Roscoff", "Emden", "Ribe", "Margate")
+_SANDS = ("Neuwerk", "Tombelaine", "Lindisfarne", "Amrum", "Hilbre", "Noirmoutier", "Cramond", "Omey")
+_BAYS = ("Dover", "Cuxhaven", "Cancale", "Oban", "Ostend", "Harwich", "Wick", "Bude")
+_FAR = ("Genoa", "Lisbon", "Piraeus", "Valencia", "Izmir", "Haifa", "Split", "Naples")
+
+PLAIN = tuple(f"When does the harbour of {place} fall dry?" for place in _PORTS)
 """Queries for which the model loads the skill under both descriptions."""
 
-HARD = tuple(f"Can we walk over the sands to {place} on Sunday?" for place in ("Neuwerk", "Tombelaine", "Lindisfarne"))
+HARD = tuple(f"Can we walk over the sands to {place} on Sunday?" for place in _SANDS)
 """Queries for which it does so under the better description alone."""
 
-NEAR = tuple(f"Will it rain in the harbour of {place}?" for place in ("Dover", "Cuxhaven", "Cancale", "Oban"))
+NEAR = tuple(f"Will it rain in the harbour of {place}?" for place in _BAYS)
 """Queries for which it does so under the old description alone, although it should not."""
 
-NEVER = tuple(f"Which ships lie in the port of {place}?" for place in ("Genoa", "Lisbon", "Piraeus"))
+NEVER = tuple(f"Which ships lie in the port of {place}?" for place in _FAR)
+
+_FEW = 4
+"""Queries of each group, as far as no description has to be decided on."""
 
 
-def write_skill(folder: Path) -> Path:
-    """Write the skill with its queries below `folder`; return its folder."""
+def write_skill(folder: Path, *, for_verdict: bool) -> Path:
+    """Write the skill with its queries below `folder`, many enough for a verdict or a few; return its folder."""
     skill = folder / SKILL
     (skill / "evals").mkdir(parents=True)
     text = f"---\nname: {SKILL}\n# The port authority reads this.\ndescription: >-\n  {OLD}\nlicense: MIT\n---\n"
     (skill / "SKILL.md").write_text(f"{text}# Tide tables\n\nRead the table.\n", encoding="utf-8")
-    queries = [{"query": query, "should_trigger": True} for query in (*PLAIN, *HARD)]
-    queries += [{"query": query, "should_trigger": False} for query in (*NEAR, *NEVER)]
+    plain, hard, near, never = (group if for_verdict else group[:_FEW] for group in (PLAIN, HARD, NEAR, NEVER))
+    queries = [{"query": query, "should_trigger": True} for query in (*plain, *hard)]
+    queries += [{"query": query, "should_trigger": False} for query in (*near, *never)]
     (skill / "evals/eval_queries.json").write_text(json.dumps(queries), encoding="utf-8")
     return skill
 

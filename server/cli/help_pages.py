@@ -85,7 +85,12 @@ class Group(TyperGroup):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Untyped, args: list[str]) -> Untyped:
-        """Return the command that the words begin with; the error of an unknown one says which may be meant."""
+        """Return the command that the words begin with; the error of an unknown one says which may be meant.
+
+        A command may have two words, such as `eval import` beside `eval`.
+        """
+        if (two := " ".join(args[:2])) in self.commands:
+            args = [two, *args[2:]]
         if args and not args[0].startswith("-") and args[0] not in self.commands and not ctx.resilient_parsing:
             ctx.fail(unknown_command(self, ctx.command_path, args))
         return super().resolve_command(ctx, args)

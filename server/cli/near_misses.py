@@ -37,6 +37,7 @@ _MEANT: Final = {
     "help": ("--help",),
     "health": ("doctor",),
     "http": ("serve --transport http",),
+    "import": ("eval import", "plugin install"),
     "info": ("show",),
     "inspect": ("show", "catalog"),
     "install": ("plugin install", "connect"),
@@ -173,7 +174,10 @@ def _exists(group: Any, words: list[str]) -> bool:  # noqa: ANN401
     """Tell whether the words are a command of a group, or an option of the group or of that command."""
     if words[0].startswith("--"):
         return words[0] in _options_of(group)
-    command = getattr(group, "commands", {}).get(words[0])
+    commands = getattr(group, "commands", {})
+    if " ".join(words) in commands:
+        return True
+    command = commands.get(words[0])
     return command is not None and (not words[1:] or _exists(command, words[1:]))
 
 

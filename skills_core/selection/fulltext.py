@@ -89,10 +89,15 @@ def query_words(query: str) -> list[str]:
 
     Stop words count only if there are no others.
     """
-    text = _APOSTROPHE.sub("", fold(query))
+    return list(dict.fromkeys(content_words(query)))[:MAX_WORDS]
+
+
+def content_words(text: str) -> list[str]:
+    """Return the folded words of a text in order, repeated ones too; stop words only if there are no others."""
+    text = _APOSTROPHE.sub("", fold(text))
     text = text if text.isascii() else _UNSPACED.sub(_pair_unspaced, text)
-    words = list(dict.fromkeys(_WORD.findall(text)))
-    return ([word for word in words if word not in _STOP_WORDS] or words)[:MAX_WORDS]
+    words = _WORD.findall(text)
+    return [word for word in words if word not in _STOP_WORDS] or words
 
 
 def _split_unspaced(run: re.Match[str]) -> str:

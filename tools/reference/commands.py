@@ -62,7 +62,7 @@ def commands_page() -> str:
 
 def _first_of(name: str, command: Any) -> str:  # noqa: ANN401 - typer does not export the type
     """Return the end of the anchor of a command, or of the first command of a group."""
-    return "-".join([name, *itertools.islice(getattr(command, "commands", ()), 1)])
+    return "-".join([*name.split(), *itertools.islice(getattr(command, "commands", ()), 1)])
 
 
 def _group(commands: Mapping[str, Any], name: str) -> Iterator[str]:

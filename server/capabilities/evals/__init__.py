@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 def _add_commands(app: typer.Typer) -> None:
-    from server.capabilities.evals.commands import evaluate, lint, report, triggers
+    from server.capabilities.evals.commands import evaluate, import_evals, lint, report, triggers
     from server.cli.help_pages import CommandGroup
 
     app.command("eval", rich_help_panel=CommandGroup.MEASURE)(evaluate)
+    app.command("eval import", rich_help_panel=CommandGroup.MEASURE)(import_evals)
     for command in (triggers, lint, report):
         app.command(rich_help_panel=CommandGroup.MEASURE)(command)
 

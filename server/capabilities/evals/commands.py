@@ -1,4 +1,4 @@
-"""The commands of evals: `eval`, `triggers`, `report` and `lint`."""
+"""The commands of evals: `eval`, `eval import`, `triggers`, `report` and `lint`."""
 
 from __future__ import annotations
 
@@ -262,6 +262,38 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     run_eval(EvalFlags(**flags))
 
 
+def import_evals(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE_OR_FOLDER", help="The set of another tool: its file, or the folder with all its files."
+        ),
+    ],
+    *,
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to",
+            metavar="SKILL_DIR",
+            help="The folder of the skill that gets the evals.",
+            show_default="the current folder",
+        ),
+    ] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Replace evals that the skill has.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written, and write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring a set of evals of another tool into a skill.
+
+    Sets of promptfoo, waza, dotnet/skills, skilljack and tessl are read. Test cases go to evals/evals.json and trigger
+    queries to evals/eval_queries.json. What cannot be carried over is listed; code of the other tool is never run. The
+    exit code is 2 if nothing can be carried over.
+    """
+    from server.capabilities.evals.importing import import_into
+
+    import_into(source, to, force=force, dry_run=dry_run, as_json=as_json)
+
+
 SkillDir = Annotated[Path, typer.Argument(metavar="SKILL_DIR", help="The folder of the skill.")]
 NoModel = Annotated[bool, typer.Option("--no-model", help="Rank the skill by the server's search, without a model.")]
 QueryFile = Annotated[
@@ -314,7 +346,8 @@ MaxFalse = Annotated[
 WriteQueries = Annotated[
     bool,
     typer.Option(
-        "--write-queries", help="Draft twenty queries with the model into a new file of the skill, to be corrected."
+        "--write-queries",
+        help="Draft twenty queries of each kind with the model into a new file of the skill, to be corrected.",
     ),
 ]
 
@@ -393,6 +426,14 @@ Apply = Annotated[
         rich_help_panel=_DESCRIPTION,
     ),
 ]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="With --apply, write a description that is only proposed, without a verdict that it is better.",
+        rich_help_panel=_DESCRIPTION,
+    ),
+]
 Holdout = Annotated[
     Path | None,
     typer.Option(
@@ -440,6 +481,7 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     seed: Seed = 0,
     holdout: Holdout = None,
     apply: Apply = False,
+    force: Force = False,
     workspace: TriggerWorkspace = None,
     dry_run: DryRun = False,
     max_cost: MaxCost = None,

@@ -11,33 +11,36 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.visibility.clashes import similar_descriptions
 from server.cli.console import print_text
 from server.hosting.searches import reranker_of
 from server.hosting.status import display_path
 from skills_core.diagnostics import agreeing, counted, one_line, printable, shortened
 from skills_core.disk.sources import SkillKind
 from skills_core.evals.triggers.queries import QueryFileError, queries_of_skill
-from skills_core.evals.triggers.ranks import rank_query
+from skills_core.evals.triggers.ranks import MIN_QUERIES, rank_query
 from skills_core.selection.fulltext import fold, query_words
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
+from skills_core.selection.rivals import NEAREST, CatalogWords
 
 if TYPE_CHECKING:
-    from server.capabilities.visibility.clashes import SimilarPair
     from server.config.settings.model import Settings
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import RankedQuery, Search
+    from skills_core.selection.policy import Match
+    from skills_core.selection.rivals import Rivals
     from skills_core.skills.skill import Skill
 
 
-_FIRST = replace(TOP_TEN, top_k=1)
+_NEAREST = replace(TOP_TEN, top_k=NEAREST)
+_BODY = "body"
 
 
 @dataclass(frozen=True, slots=True)
 class Collision:
     """A query of `skill` that another skill takes, or that `skill` takes from another; `rival` is the other one.
 
-    `rank` is that of `skill`, None if the search does not find it. A `weak` first match covers little of the query.
+    `rank` is that of `skill`, None if the search does not find it. The first match is `weak` if it covers little of the
+    query, or if no rare word of it is in the match's name, description or tags.
     """
 
     skill: Skill
@@ -49,11 +52,17 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class QueryCheck:
-    """The collisions on the queries of all skills, how many each skill has by its path, and the files' errors."""
+    """The collisions on the queries of all skills, how many each skill has by its path, and the files' errors.
+
+    `tested` are the paths of skills with enough queries that should trigger them to tell which others these find, and
+    `found` the pairs of paths of a skill and another one that is among the first matches of such a query.
+    """
 
     collisions: tuple[Collision, ...]
     by_skill: Mapping[str, int]
     errors: tuple[str, ...]
+    tested: frozenset[str] = frozenset()
+    found: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def asked(self) -> int:
@@ -65,13 +74,19 @@ class QueryCheck:
         """How many skills have queries."""
         return len(self.by_skill)
 
+    def keeps_apart(self, one: str, other: str) -> bool:
+        """Tell whether queries of the skills at two paths were asked, enough of them, and none found the other one."""
+        return not self.tested.isdisjoint({one, other}) and self.found.isdisjoint({(one, other), (other, one)})
 
-def check_queries(skills: Sequence[Skill], search: Search) -> QueryCheck:
-    """Ask the trigger queries of all `skills`, as far as they have any."""
+
+def check_queries(skills: Sequence[Skill], search: Search, words: CatalogWords) -> QueryCheck:
+    """Ask the trigger queries of all `skills`, as far as they have any; `words` are those of the same skills."""
     by_key = {name: skill for skill in reversed(skills) for name in (skill.name, skill.key)}
     collisions: list[Collision] = []
     errors: list[str] = []
     by_skill: dict[str, int] = {}
+    tested: set[str] = set()
+    found: set[tuple[str, str]] = set()
     for skill in skills:
         try:
             queries = _queries(skill)
@@ -80,16 +95,25 @@ def check_queries(skills: Sequence[Skill], search: Search) -> QueryCheck:
             continue
         if queries:
             by_skill[skill.path] = len(queries)
+        if sum(query.should_trigger for query in queries) >= MIN_QUERIES:
+            tested.add(skill.path)
         for query in queries:
-            first = next(iter(search(query.text, _FIRST)), None)
+            matches = search(query.text, _NEAREST)
+            if query.should_trigger:
+                found |= {(skill.path, match.skill.path) for match in matches if not _is_weak(match, words)}
+            first = next(iter(matches), None)
             if first is None or (first.skill.path == skill.path) is query.should_trigger:
                 # The usual case takes a fraction of the time of a ranking.
                 continue
-            ranked = rank_query(search, skill, query)
+            ranked, weak = rank_query(search, skill, query), _is_weak(first, words)
             collisions += [
-                Collision(skill, by_key[rival], query, ranked.rank, first.weak) for rival in _rivals(ranked, by_key)
+                Collision(skill, by_key[rival], query, ranked.rank, weak) for rival in _rivals(ranked, by_key)
             ]
-    return QueryCheck(tuple(collisions), by_skill, tuple(errors))
+    return QueryCheck(tuple(collisions), by_skill, tuple(errors), frozenset(tested), frozenset(found))
+
+
+def _is_weak(match: Match, words: CatalogWords) -> bool:
+    return match.weak or not words.has_rare(word for field, these in match.why if field != _BODY for word in these)
 
 
 def _queries(skill: Skill) -> tuple[Query, ...]:
@@ -211,40 +235,81 @@ MIN_COLLISIONS: Final = 2
 """Fewest queries, found by no weak match, on which skills collide that compete by queries alone."""
 
 
+class Reason(StrEnum):
+    """Why the evidence of a competition is strong, or what it lacks."""
+
+    DESCRIPTIONS = "descriptions"
+    """Strong: each is near the other by several rare words, one of them in a name, and no query tells otherwise."""
+
+    QUERIES = "queries"
+    """Strong: several queries find the wrong one of the two."""
+
+    ONE_DIRECTION = "one_direction"
+    """The words of one find the other, but not the other way round: others are nearer."""
+
+    NO_NAME = "no_name"
+    """No word of either name is shared, so that they are rather two of a kind."""
+
+    QUERIES_APART = "queries_apart"
+    """The descriptions compete, but none of the trigger queries finds the other skill."""
+
+    FEW_QUERIES = "few_queries"
+    """The descriptions do not compete, and only one query collides, or only by weak matches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Competition:
     """Two skills that compete: `pair` by their descriptions, None if they do not; and the queries on which they do.
 
-    `asked` is how many queries both have.
+    `asked` is how many queries both have; `apart` tells that these keep the skills apart.
     """
 
     skills: tuple[Skill, Skill]
-    pair: SimilarPair | None
+    pair: Rivals | None
     collisions: tuple[Collision, ...]
     asked: int
+    apart: bool = False
 
     @property
     def is_strong(self) -> bool:
-        """Whether the descriptions compete, or more queries collide than one badly written one explains."""
-        return self.pair is not None or sum(not each.weak for each in self.collisions) >= MIN_COLLISIONS
+        """Whether the evidence is strong, by descriptions or by queries."""
+        return not _STRONG.isdisjoint(self.reasons)
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Why the evidence is strong; if it is weak, what it lacks."""
+        pair = self.pair
+        holds = {
+            Reason.DESCRIPTIONS: pair is not None and pair.is_alike and not self.apart,
+            Reason.QUERIES: sum(not each.weak for each in self.collisions) >= MIN_COLLISIONS,
+        }
+        lacks = {
+            Reason.ONE_DIRECTION: pair is not None and not pair.nearest,
+            Reason.NO_NAME: pair is not None and not pair.names,
+            Reason.QUERIES_APART: pair is not None and self.apart,
+            Reason.FEW_QUERIES: pair is None,
+        }
+        return tuple(reason for reason, is_so in (holds if any(holds.values()) else lacks).items() if is_so)
 
     @property
     def order(self) -> tuple[bool, int, float, str, str]:
         """The sort key: strong evidence first, then most collisions, then the closest descriptions."""
-        share, keys = self.pair.share if self.pair else 0.0, (self.skills[0].key, self.skills[1].key)
-        return not self.is_strong, -len(self.collisions), -share, *keys
+        overlap, keys = self.pair.overlap if self.pair else 0.0, (self.skills[0].key, self.skills[1].key)
+        return not self.is_strong, -len(self.collisions), -overlap, *keys
+
+
+_STRONG: Final = frozenset({Reason.DESCRIPTIONS, Reason.QUERIES})
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogLint:
     """What was found in the `skills` that are offered to models.
 
-    Descriptions of `compared` skills were compared with all others. `unused` is None if no use was recorded.
+    `unused` is None if no use was recorded.
     """
 
     skills: tuple[Skill, ...]
     competing: tuple[Competition, ...]
-    compared: int
     queries: QueryCheck
     duplicates: tuple[Duplicates, ...]
     unused: tuple[Skill, ...] | None
@@ -262,34 +327,24 @@ def lint_catalog(offered: Sequence[Skill], settings: Settings, used: Mapping[str
         ConfigurationError: the reranker of the settings cannot be loaded.
     """
     skills = tuple(offered)
-    search = SkillSearch(reranker_of(settings, wait=True), many=True)
-    similar = similar_descriptions(skills, text_of=_trigger_text)
-    queries = check_queries(skills, partial(search.select, skills))
+    search, words = SkillSearch(reranker_of(settings, wait=True), many=True), CatalogWords(skills)
+    queries = check_queries(skills, partial(search.select, skills), words)
     unused = tuple(skill for skill in skills if not used.get(skill.key)) if used else None
-    return CatalogLint(
-        skills, _competing(similar.pairs, queries), similar.compared, queries, duplicates(skills), unused
-    )
+    return CatalogLint(skills, _competing(words.rivals(), queries), queries, duplicates(skills), unused)
 
 
-def _trigger_text(skill: Skill) -> str:
-    """Return all that is written to say when the skill applies."""
-    front = skill.frontmatter
-    return "\n".join(filter(None, (front.description, front.when_to_use, *front.triggers)))
-
-
-def _competing(pairs: Iterable[SimilarPair], queries: QueryCheck) -> tuple[Competition, ...]:
-    by_pair: dict[frozenset[str], SimilarPair] = {frozenset((p.skill.path, p.rival.path)): p for p in pairs}
+def _competing(pairs: Iterable[Rivals], queries: QueryCheck) -> tuple[Competition, ...]:
+    by_pair: dict[frozenset[str], Rivals] = {frozenset((pair.skill.path, pair.rival.path)): pair for pair in pairs}
     found: dict[frozenset[str], list[Collision]] = defaultdict(list)
     for each in queries.collisions:
         found[frozenset((each.skill.path, each.rival.path))].append(each)
-    asked = {key: sum(queries.by_skill.get(path, 0) for path in key) for key in {*by_pair, *found}}
-    competing = [
-        Competition((pair.skill, pair.rival), pair, tuple(found.pop(key, ())), asked[key])
-        for key, pair in by_pair.items()
-    ]
-    competing += [
-        Competition((these[0].skill, these[0].rival), None, tuple(these), asked[key]) for key, these in found.items()
-    ]
+    competing: list[Competition] = []
+    for key in {**by_pair, **found}:
+        pair, these = by_pair.get(key), tuple(found.get(key, ()))
+        skills = (pair.skill, pair.rival) if pair else (these[0].skill, these[0].rival)
+        paths = [skill.path for skill in skills]
+        asked = sum(queries.by_skill.get(path, 0) for path in paths)
+        competing.append(Competition(skills, pair, these, asked, not these and queries.keeps_apart(*paths)))
     return tuple(sorted(competing, key=lambda competition: competition.order))
 
 
@@ -298,6 +353,12 @@ _MAX_LINES = 20
 
 _MAX_WORDS = 8
 _MAX_QUERY = 80
+
+_LACKS = {
+    Reason.ONE_DIRECTION: "others are nearer to one of them",
+    Reason.NO_NAME: "they share no word of a name",
+    Reason.QUERIES_APART: "but no query of either finds the other",
+}
 
 _IN_COMMON = {
     DuplicateKind.BODY: "the same body",
@@ -311,7 +372,6 @@ def lint_object(found: CatalogLint) -> dict[str, Any]:
     queries = found.queries
     return {
         "skills": len(found.skills),
-        "compared": found.compared,
         "competing": [_competition_object(each) for each in found.competing],
         "duplicates": [_duplicates_object(each) for each in found.duplicates],
         "queries": {"asked": queries.asked, "files": queries.files, "errors": list(map(printable, queries.errors))},
@@ -326,8 +386,10 @@ def _competition_object(competition: Competition) -> dict[str, Any]:
         "rival": printable(competition.skills[1].key),
         "share": round(pair.share, 4) if pair else None,
         "back": round(pair.back, 4) if pair else None,
+        "overlap": round(pair.overlap, 4) if pair else None,
         "words": [*pair.words] if pair else [],
         "evidence": "strong" if competition.is_strong else "weak",
+        "reasons": [reason.value for reason in competition.reasons],
         "asked": competition.asked,
         "queries": [_collision_object(each) for each in competition.collisions],
     }
@@ -357,8 +419,6 @@ def print_lint(found: CatalogLint) -> None:
 def _lines(found: CatalogLint) -> Iterator[str]:
     queries = found.queries
     yield f"skills for models: {len(found.skills):,}; skills with trigger queries: {queries.files:,}"
-    if found.compared < len(found.skills):
-        yield f"The descriptions of the first {found.compared:,} were compared with those of all others."
     for strong, title in ((True, "Skills that compete"), (False, "Skills that may compete")):
         chosen = [each for each in found.competing if each.is_strong is strong]
         yield from _section(title, [line for each in chosen for line in _pair_lines(each)])
@@ -385,13 +445,12 @@ def _pair_lines(competition: Competition) -> Iterator[str]:
     one, other = map(_name, competition.skills)
     pair = competition.pair
     words = ", ".join(pair.words[:_MAX_WORDS]) if pair else ""
-    alike = (
-        f"descriptions compete, {pair.share:.2f} of its score, by {words}" if pair else "descriptions do not compete"
-    )
+    alike = f"descriptions overlap by {pair.overlap:.2f}: {words}" if pair else "descriptions do not compete"
     strength = "strong" if competition.is_strong else "weak"
+    lacks = "".join(f"; {_LACKS[reason]}" for reason in competition.reasons if reason in _LACKS)
     number = len(competition.collisions)
     collide = f"{number} of {counted(competition.asked, 'query', 'queries')} {agreeing(number, 'collides', 'collide')}"
-    yield f"{one} / {other}: {strength} evidence ({collide if competition.asked else 'no queries'}; {alike})"
+    yield f"{one} / {other}: {strength} evidence ({collide if competition.asked else 'no queries'}; {alike}{lacks})"
     for each in competition.collisions:
         rank = f"has rank {each.rank}" if each.rank else "is not found"
         needs = "" if each.query.should_trigger else f", which needs {_name(each.rival)}"

@@ -53,6 +53,7 @@ def open_workspace(workspace: Path) -> None:
 
 
 CONFIG: Final = "config.json"
+_OUTCOME: Final = "outcome.json"
 _NUMBERED: Final = re.compile(r"iteration-([1-9]\d{0,8})")
 _MAX_FILE: Final = 64 * 1024 * 1024
 
@@ -69,7 +70,17 @@ class IterationFolder:
 
     def folder(self, key: RunKey) -> Path:
         """Return the folder of a run."""
-        return self.path / key.path(self.runs)
+        return self.path / self.place(key)
+
+    def place(self, key: RunKey) -> str:
+        """Return the folder of a run, relative to the iteration: `EVAL/ARM/run-K`.
+
+        The only run of an arm stays in `EVAL/ARM` if an earlier version has begun it there.
+        """
+        usual, flat = str(key), self.path / key.flat
+        if self.runs > 1 or (self.path / usual).is_dir():
+            return usual
+        return key.flat if (flat / _OUTCOME).is_file() or (flat / "outputs").is_dir() else usual
 
     def write(self, relative: str, value: object) -> None:
         """Write a JSON file.
@@ -105,15 +116,15 @@ class IterationFolder:
 
         It has results if it was graded by the assertions of `case`, and by `judge`, or by any one if that is None.
         """
-        place = key.path(self.runs)
-        outcome = outcome_from_json(self.read(f"{place}/outcome.json"), self.read(f"{place}/timing.json"))
+        place = self.place(key)
+        outcome = outcome_from_json(self.read(f"{place}/{_OUTCOME}"), self.read(f"{place}/timing.json"))
         if outcome is None:
             return None
         grading = self.read(f"{place}/grading.json") if outcome.status is EvalStatus.DONE else None
         results = grading_from_json(grading)
         if results is not None and not is_grading_of(grading, results, case, judge):
             results = None
-        return EvalRun(key, case, outcome, results)
+        return EvalRun(key, case, outcome, results, "" if place == str(key) else place)
 
     @property
     def config(self) -> Mapping[str, Any]:

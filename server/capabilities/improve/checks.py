@@ -1,6 +1,7 @@
 """The checks of a change on disk: it must load, pass the audit, and not do worse than the version before.
 
-Evals perform both versions; the pass rate must not fall. A skill without evals replays the failing step of the run
+Evals perform both versions: a version with the verdict `worse` is not taken, and one whose pass rate falls without a
+verdict is left to a person. A skill without evals replays the failing step of the run
 against the improved text, without carrying anything out: the model gets the new text, the user's request, and the
 recorded results of the steps before the failure. It is asked once what it does next. The answer is judged and
 discarded, because the calls could have effects.
@@ -12,7 +13,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
@@ -28,6 +29,7 @@ from server.capabilities.runs.skill_runner import open_toolset
 from server.capabilities.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidSchemaError, SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
+from skills_core.evals.grading.effect import ArmVerdict
 from skills_core.evals.grading.results import Arm
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.argument_validator import ArgumentValidator
@@ -72,12 +74,16 @@ def has_evals(folders: ImprovementFolders) -> bool:
     return (folders.before / EVALS_FILE).is_file()
 
 
-async def refusal_of_evals(
-    folders: ImprovementFolders, settings: Settings, meter: Meter
-) -> tuple[ImprovementRefusal | None, dict[str, Any]]:
-    """Run the evals of both versions; return why the change is not taken, and the pass rates.
+class MeasuredByEvals(NamedTuple):
+    """What evals say of a change: why it is not taken, or why a person decides; and the pass rates of both versions."""
 
-    A change that cannot be measured is not taken.
+    refusal: ImprovementRefusal | None = None
+    doubt: ImprovementRefusal | None = None
+    rates: Mapping[str, Any] = {}
+
+
+async def measure_by_evals(folders: ImprovementFolders, settings: Settings, meter: Meter) -> MeasuredByEvals:
+    """Run the evals of both versions; a change that cannot be measured is not taken.
 
     Raises:
         BoundReachedError: a bound of the costs was reached.
@@ -88,26 +94,31 @@ async def refusal_of_evals(
     except BoundReachedError:
         raise
     except TimeoutError:
-        return ImprovementRefusal(
-            ImprovementReason.EVALS_FAILED, f"the evals took longer than {EVAL_SECONDS:g} seconds"
-        ), {}
+        message = f"the evals took longer than {EVAL_SECONDS:g} seconds"
+        return MeasuredByEvals(ImprovementRefusal(ImprovementReason.EVALS_FAILED, message))
     except (SkillsError, OSError) as error:
-        return ImprovementRefusal(ImprovementReason.EVALS_FAILED, str(error)), {}
-    return refusal_of_benchmark(benchmark)
+        return MeasuredByEvals(ImprovementRefusal(ImprovementReason.EVALS_FAILED, str(error)))
+    return measured_by_benchmark(benchmark)
 
 
-def refusal_of_benchmark(benchmark: Mapping[str, Any]) -> tuple[ImprovementRefusal | None, dict[str, Any]]:
-    """Return why a change with these results is not taken, and the pass rates of both versions."""
+def measured_by_benchmark(benchmark: Mapping[str, Any]) -> MeasuredByEvals:
+    """Return what the results of evals say of a change.
+
+    Without a verdict a lower pass rate may be chance: it neither drops a correction nor lets it pass.
+    """
     before, after = (_rate(benchmark, arm) for arm in (Arm.OLD_SKILL, Arm.WITH_SKILL))
-    rates = {"before": before, "after": after}
+    verdict = benchmark["effect"]["verdict"]
+    rates = {"before": before, "after": after, "verdict": verdict}
     if before is None or after is None or _has_errors(benchmark):
-        return ImprovementRefusal(
-            ImprovementReason.EVALS_FAILED, "a run of the evals failed or could not be graded"
-        ), rates
+        message = "a run of the evals failed or could not be graded"
+        return MeasuredByEvals(ImprovementRefusal(ImprovementReason.EVALS_FAILED, message), rates=rates)
+    fall = f"the pass rate would fall from {before:.0%} to {after:.0%}"
+    if verdict == ArmVerdict.WORSE:
+        return MeasuredByEvals(ImprovementRefusal(ImprovementReason.PASS_RATE_LOWER, fall), rates=rates)
     if after < before:
-        message = f"the pass rate would fall from {before:.0%} to {after:.0%}"
-        return ImprovementRefusal(ImprovementReason.PASS_RATE_LOWER, message), rates
-    return None, rates
+        message = f"{fall}, which may be chance, so you decide"
+        return MeasuredByEvals(doubt=ImprovementRefusal(ImprovementReason.PASS_RATE_LOWER, message), rates=rates)
+    return MeasuredByEvals(rates=rates)
 
 
 async def _benchmark(folders: ImprovementFolders, settings: Settings, meter: Meter) -> dict[str, Any]:

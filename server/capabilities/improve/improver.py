@@ -24,8 +24,8 @@ from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve.checks import (
     has_evals,
+    measure_by_evals,
     offered_tools,
-    refusal_of_evals,
     replay_failed_step,
 )
 from server.capabilities.improve.installation import (
@@ -238,10 +238,10 @@ class _Attempt:
                 change = await self._change(folders, offered, model)
                 await anyio.to_thread.run_sync(folders.write_change, self.skill, change.files)
                 _require(await anyio.to_thread.run_sync(refusal_of_version, folders.before, folders.after))
-                await self._measure(folders, offered, model, change)
-        if self.settings.section(ImproveSettings).review or not change.is_correction:
+                doubt = await self._measure(folders, offered, model, change)
+        if self.settings.section(ImproveSettings).review or not change.is_correction or doubt is not None:
             self.details["change"] = stored_change(change.base, change.files)
-            return ImprovementStatus.PROPOSED, None if change.is_correction else _NOT_A_CORRECTION
+            return ImprovementStatus.PROPOSED, doubt if change.is_correction else _NOT_A_CORRECTION
         # A change that has begun is completed and recorded, even if the caller leaves.
         with anyio.CancelScope(shield=True):
             refusal = await anyio.to_thread.run_sync(self._install, change)
@@ -282,18 +282,25 @@ class _Attempt:
 
     async def _measure(
         self, folders: ImprovementFolders, offered: OfferedTools, model: CostedModel, change: _Change
-    ) -> None:
+    ) -> ImprovementRefusal | None:
+        """Measure a change; return why a person decides on it all the same, None if nothing speaks against it.
+
+        Raises:
+            _RefusedError: the change is not taken.
+        """
         # Evals perform the new text with tools: what may say anything is first read by a person.
         if change.is_correction and has_evals(folders):
-            refusal, rates = await refusal_of_evals(folders, self.settings, model.meter)
-            self.details["measured"] = {"by": "evals", **rates}
-        else:
-            improved = await anyio.to_thread.run_sync(loaded_skill, folders.after)
-            assert improved is not None  # noqa: S101 - `refusal_of_version` has loaded it
-            texts = [improved if each is self.skill else each for each in self.texts]
-            refusal = await replay_failed_step(self.run.outcome, self.run.request, texts, offered, model.counted)
-            self.details["measured"] = {"by": "replay"}
+            measured = await measure_by_evals(folders, self.settings, model.meter)
+            self.details["measured"] = {"by": "evals", **measured.rates}
+            _require(measured.refusal)
+            return measured.doubt
+        improved = await anyio.to_thread.run_sync(loaded_skill, folders.after)
+        assert improved is not None  # noqa: S101 - `refusal_of_version` has loaded it
+        texts = [improved if each is self.skill else each for each in self.texts]
+        refusal = await replay_failed_step(self.run.outcome, self.run.request, texts, offered, model.counted)
+        self.details["measured"] = {"by": "replay"}
         _require(refusal)
+        return None
 
     def _install(self, change: _Change) -> ImprovementRefusal | None:
         root, place, run_id = self.skill.source.root, self.skill.content.place, self.run.outcome.run_id

@@ -45,6 +45,7 @@ class _Measured(Struct, frozen=True):
     by: str
     before: float | None = None
     after: float | None = None
+    verdict: str | None = None
 
 
 class _Correction(Struct, frozen=True):
@@ -173,7 +174,8 @@ def _evidence(record: _Recorded) -> Iterator[str]:
         yield "Nothing is recorded of a measurement."
     elif measured.by == "evals":
         before, after = percent(measured.before), percent(measured.after)
-        yield f"The skill's own evals: pass rate {before} before the change, {after} with it."
+        verdict = f" ({measured.verdict})" if measured.verdict else ""
+        yield f"The skill's own evals: pass rate {before} before the change, {after} with it{verdict}."
     elif measured.by == "replay" and passed:
         yield (
             "The failed step was asked for once more with the new text, and the model did not repeat the failure. No "

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from skills_core.selection.policy import SelectionPolicy
@@ -132,19 +131,13 @@ class SimilarDescriptions:
     left_out: int
 
 
-def similar_descriptions(
-    skills: Sequence[Skill],
-    text_of: Callable[[Skill], str] = attrgetter("description"),
-) -> SimilarDescriptions:
-    """Compare descriptions with all of `skills`: those of the first ones, where there are too many for all.
-
-    `text_of` returns the text of a skill that is searched for.
-    """
+def similar_descriptions(skills: Sequence[Skill]) -> SimilarDescriptions:
+    """Compare descriptions with all of `skills`: those of the first ones, where there are too many for all."""
     search, listed = SkillSearch(many=True), tuple(skills)
     asked = listed[: _MAX_COMPARISONS // max(1, len(listed))]
     found: dict[tuple[int, int], tuple[Skill, Match, float]] = {}
     for skill in asked:
-        for match, share in _rivals(skill, search.select(listed, text_of(skill), _RIVALS)):
+        for match, share in _rivals(skill, search.select(listed, skill.description, _RIVALS)):
             found[id(skill), id(match.skill)] = (skill, match, share)
     pairs = [_pair(found, key) for key in found if found[key][2] >= _THRESHOLD and _is_closer(found, key)]
     pairs.sort(key=lambda pair: (-pair.share, -pair.back, pair.skill.key, pair.rival.key))

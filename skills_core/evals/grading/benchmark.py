@@ -201,7 +201,7 @@ def benchmark_of(
     """Return the object of `benchmark.json`; `notes` are further remarks."""
     per_arm = metadata.runs_per_configuration
     arms = (Arm.WITH_SKILL.value, baseline.value)
-    found: dict[str, Any] = score_iteration([run.score(per_arm) for run in runs], arms, baseline.value)
+    found: dict[str, Any] = score_iteration([run.score() for run in runs], arms, baseline.value)
     effect = found["effect"]
     lacking = [*(f"{run.key}: {run.problem}" for run in runs if run.problem), *_unpaired(runs, baseline)]
     further = [*_repeat_notes(runs), *_load_notes(runs), *notes]

@@ -23,7 +23,9 @@ EVALS_FILE: Final = "evals/evals.json"
 
 _MAX_TEXT: Final = 100_000
 _MAX_CASES: Final = 1000
-_MAX_LISTED: Final = 100
+MAX_LISTED: Final = 100
+"""Most entries of a list in a case."""
+
 _MAX_SLUG: Final = 60
 _MAX_SHOWN_FAULTS: Final = 10
 
@@ -47,7 +49,7 @@ _ASSERTIONS: Final = (
 """The fields of a case with assertions; all that are there count."""
 
 _ABSENT: Final = ("must_not_have", "must_not_include", "must_not_contain", "anti_expectations")
-"""Fields that say what an output must not have, for which a judge has nothing to quote."""
+"""The fields of a case with statements that must not hold; all that are there count."""
 
 _STATEMENT: Final = (
     *("text", "description", "assertion", "statement", "criterion", "expectation", "requirement", "pass_if"),
@@ -70,10 +72,14 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:")
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A statement about the outputs of a run; with `check`, a command decides instead of a model."""
+    """A statement about the outputs of a run; with `check`, a command decides instead of a model.
+
+    `absent` is what must not hold: the model decides whether it does, and if not the assertion passes.
+    """
 
     text: str
     check: str | None = None
+    absent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +220,12 @@ def _case(value: object, place: str, number: int, found: _Found) -> EvalCase | N
     if not listed:
         expected = _text(value, names["expected_output"], f"{place}.{names['expected_output']}", faults)
     files = tuple(_files(value, names["files"], place, found))
-    fields = [*_ASSERTIONS, *([names["expected_output"]] if listed else [])]
+    fields = [*_ASSERTIONS, *_ABSENT, *([names["expected_output"]] if listed else [])]
     assertions = tuple(_assertions(value, fields, place, found))
     if not assertions and expected.strip():
         assertions = (Assertion(f"The result is as expected: {expected}"[:_MAX_TEXT]),)
     known = {*names.values(), *_ASSERTIONS, *_ABSENT, *_REMARKS}
     found.ignore("fields of cases that are not read", (key for key in value if key not in known))
-    absent = (key for key in _ABSENT if value.get(key))
-    found.ignore("not graded, as a judge has nothing to quote for what is absent; write checks", absent)
     if len(faults) > before or len(found.left_out) > left_out:
         return EvalCase(case_id, "", "") if len(faults) > before else None
     return EvalCase(case_id, "", prompt, name, expected, files, assertions)
@@ -249,9 +253,9 @@ def _id(value: Mapping[str, Any], name: str, place: str, number: int, faults: li
         return number + 1
     if isinstance(found, int) and not isinstance(found, bool):
         return found
-    if isinstance(found, str) and found.strip() and len(found) <= _MAX_LISTED and _is_unicode(found):
+    if isinstance(found, str) and found.strip() and len(found) <= MAX_LISTED and _is_unicode(found):
         return found
-    wanted = f"a whole number or a text of 1 to {_MAX_LISTED} characters"
+    wanted = f"a whole number or a text of 1 to {MAX_LISTED} characters"
     faults.append(f"{place}.{name}: expected {wanted} that no other eval has, found {_shown(found)}")
     return ""
 
@@ -300,7 +304,9 @@ def _assertions(value: Mapping[str, Any], fields: Sequence[str], place: str, fou
             # A file for both dialects has each assertion in both lists.
             if assertion is None:
                 continue
-            if name.startswith("must_"):
+            if name in _ABSENT:
+                assertion = _denied(assertion, name)
+            elif name.startswith("must_"):
                 assertion = replace(assertion, text=f"{_words(name)}: {assertion.text}")
             if assertion in known and not seen[assertion.text].startswith(f"{place}.{name}"):
                 continue
@@ -319,11 +325,15 @@ def _entries(value: Mapping[str, Any], name: str, place: str, found: _Found) -> 
         yield from _listed(value, name, place, found.faults)
         return
     for key, condition in inside.items():
-        if key in _ABSENT:
-            found.ignore("not graded, as a judge has nothing to quote for what is absent; write checks", [key])
-            continue
         for each in condition if isinstance(condition, list) else [condition]:
-            yield f"{place}.{name}.{key}", f"{_words(str(key))}: {_written(each)}"
+            stated = _denied(Assertion(_written(each)), key) if key in _ABSENT else None
+            yield f"{place}.{name}.{key}", stated or f"{_words(str(key))}: {_written(each)}"
+
+
+def _denied(assertion: Assertion, name: str) -> Assertion:
+    """Return the assertion that another one does not hold; a command says itself when it passes."""
+    text = f"{_words(name.replace('anti_expectations', 'must_not_hold'))}: {assertion.text}"
+    return replace(assertion, text=text, absent=assertion.text if assertion.check is None else None)
 
 
 def _words(name: str) -> str:
@@ -335,6 +345,8 @@ def _written(value: object) -> str:
 
 
 def _assertion(value: object, place: str, found: _Found) -> Assertion | None:
+    if isinstance(value, Assertion):
+        return value
     if isinstance(value, dict):
         return _stated(value, place, found)
     if isinstance(value, str) and value.strip() and _is_usable(value):
@@ -376,8 +388,8 @@ def _listed(value: Mapping[str, Any], name: str, place: str, faults: list[str]) 
         yield f"{place}.{name}", found
     elif not isinstance(found, list):
         faults.append(f"{place}.{name}: expected a list, found {_kind(found)}")
-    elif len(found) > _MAX_LISTED:
-        faults.append(f"{place}.{name}: expected at most {_MAX_LISTED} entries, found {len(found)}")
+    elif len(found) > MAX_LISTED:
+        faults.append(f"{place}.{name}: expected at most {MAX_LISTED} entries, found {len(found)}")
     else:
         yield from ((f"{place}.{name}[{number}]", each) for number, each in enumerate(found))
 

@@ -24,7 +24,7 @@ from skills_core.texts import without_hidden
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from skills_core.evals.grading.cases import EvalCase
+    from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.format.yaml12 import JsonObject
 
 
@@ -193,19 +193,32 @@ class _Grade:
 
 
 async def judge(
-    model: Model, case: EvalCase, assertions: Sequence[str], material: Material
+    model: Model, case: EvalCase, assertions: Sequence[Assertion], material: Material
 ) -> tuple[list[AssertionResult], list[str]]:
     """Return the model's verdicts on assertions about one run in their order, and its notes on the assertions.
+
+    For what must not hold, it decides whether it does.
 
     Raises:
         NoAnswerError: the model fails, or does not answer in the right form.
     """
     read = partial(_read_grades, len(assertions))
-    question = _question(case, assertions, material)
+    question = _question(case, [each.absent or each.text for each in assertions], material)
     grades, _ = await ask_for_object(model, f"{_GRADING_RULES}\n\n{_GRADING_FORM}", question, read, "grading")
     pairs = list(zip(assertions, grades, strict=True))
-    notes = [f"{text[:200]!r}: {grade.note}" for text, grade in pairs if grade.note]
-    return [_verified(text, grade, material) for text, grade in pairs], notes
+    notes = [f"{each.text[:200]!r}: {grade.note}" for each, grade in pairs if grade.note]
+    return [
+        _verified(each.text, grade, material) if each.absent is None else _denied(each.text, grade)
+        for each, grade in pairs
+    ], notes
+
+
+def _denied(text: str, grade: _Grade) -> AssertionResult:
+    """Return the result for what must not hold. As elsewhere, a FAIL needs no proof, and absence has none."""
+    quote = json.dumps(grade.quote[:_MAX_EVIDENCE], ensure_ascii=False) if grade.quote.strip() else ""
+    reason = grade.reason.strip() or "The judge gives no reason."
+    evidence = f"{quote}. {reason}" if grade.passed and quote else reason
+    return AssertionResult(text, passed=not grade.passed, evidence=evidence[: 2 * _MAX_EVIDENCE])
 
 
 def _question(case: EvalCase, assertions: Sequence[str], material: Material) -> str:
@@ -249,9 +262,9 @@ def _verified(text: str, grade: _Grade, material: Material) -> AssertionResult:
     return AssertionResult(text, passed=False, evidence=f"{why}, so it counts as FAIL. {reason}".strip())
 
 
-def assertions_for_judge(case: EvalCase) -> tuple[str, ...]:
+def assertions_for_judge(case: EvalCase) -> tuple[Assertion, ...]:
     """Return the assertions that no command decides."""
-    return tuple(each.text for each in case.assertions if each.check is None)
+    return tuple(each for each in case.assertions if each.check is None)
 
 
 TIE: Final = "TIE"

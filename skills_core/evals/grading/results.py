@@ -56,14 +56,14 @@ class RunKey:
     arm: Arm
     number: int
 
-    def path(self, runs: int) -> str:
-        """Return the folder of the run in its iteration, which has `runs` runs for each case and arm."""
-        place = f"{self.folder}/{self.arm}"
-        return place if runs == 1 else f"{place}/run-{self.number}"
-
     def __str__(self) -> str:
-        """Return the run's name in messages."""
+        """Return the folder of the run in its iteration, which also is its name in messages."""
         return f"{self.folder}/{self.arm}/run-{self.number}"
+
+    @property
+    def flat(self) -> str:
+        """The folder that a single run had in earlier versions, whose iterations are still read and continued."""
+        return f"{self.folder}/{self.arm}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +122,16 @@ class EvalOutcome:
 
 @dataclass(frozen=True, slots=True)
 class EvalRun:
-    """One run of a case: its outcome, and the results of its assertions, None if it is not graded."""
+    """One run of a case: its outcome, and the results of its assertions, None if it is not graded.
+
+    `place` is its folder in the iteration where this is not the usual one, `RunKey.flat`.
+    """
 
     key: RunKey
     case: EvalCase
     outcome: EvalOutcome
     results: tuple[AssertionResult, ...] | None = None
+    place: str = ""
 
     @property
     def pass_rate(self) -> float | None:
@@ -141,8 +145,8 @@ class EvalRun:
             return self.outcome.error or self.outcome.status.value
         return self.outcome.grading_error or ("" if self.results is not None else "it was not graded")
 
-    def score(self, runs: int) -> RunScore:
-        """Return the run as it counts in its iteration, which has `runs` runs for each case and arm."""
+    def score(self) -> RunScore:
+        """Return the run as it counts in its iteration."""
         ended = not self.outcome.error
         return RunScore(
             case=self.key.folder,
@@ -157,7 +161,7 @@ class EvalRun:
             is_repeated=self.outcome.attempt > 1,
             loaded=self.outcome.skill_loaded,
             cost_usd=self.outcome.cost_usd,
-            transcript=f"{self.key.path(runs)}/{TRANSCRIPT_FILE}",
+            transcript=f"{self.place or self.key}/{TRANSCRIPT_FILE}",
         )
 
 
@@ -215,7 +219,7 @@ def grading_basis(case: EvalCase, judge: str) -> dict[str, str | None]:
     `judge` is the model or agent that decided assertions without a check, null if all have one.
     """
     judged = any(each.check is None for each in case.assertions)
-    listed = [[each.text, each.check] for each in case.assertions]
+    listed = [[each.text, each.check, *([each.absent] if each.absent else [])] for each in case.assertions]
     text = json.dumps([*listed, case.expected_output if judged else ""])
     digest = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
     return {"assertions": digest, "judge": (judge if judged else "") or None}

@@ -1,4 +1,4 @@
-"""Trigger queries: what users say, whether a skill should be activated by it, and the parts of a set.
+"""Trigger queries: what users say, whether a skill should be activated by it, and where their files are.
 
 The file is a JSON list of objects with `query` and `should_trigger`, as the guides of the format have it, or that list
 in an object. The other shape has a list for each kind, as waza's `should_trigger_prompts` and
@@ -7,15 +7,14 @@ in an object. The other shape has a list for each kind, as waza's `should_trigge
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, open_new, read_bounded, read_file
@@ -51,6 +50,7 @@ PART_FILES: Final[Mapping[str, str]] = {
 MAX_FILE: Final = 1_000_000
 """Maximum size of a file of queries in bytes."""
 
+_MAX_NAMED: Final = 10
 MAX_QUERIES: Final = 1000
 MAX_TEXT: Final = 10_000
 """Maximum number of queries in a file, and of characters in one."""
@@ -79,6 +79,14 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The names of the fields of a query; the first that an entry has counts."""
 
+_REMARKS: Final = frozenset(
+    {"category", "comment", "description", "name", "note", "notes", "rationale", "reason", "tags", "title", "why"}
+)
+"""Fields of a query that say nothing about how it is tested."""
+
+_ABOUT: Final = frozenset({"$schema", "description", "name", "notes", "skill", "skill_name", "title", "version"})
+"""Fields of the file that say nothing about that either."""
+
 _LABELS: Final[Mapping[object, bool]] = {
     **dict.fromkeys(("trigger", "should_trigger", "positive"), True),
     **dict.fromkeys(("no_trigger", "not_trigger", "should_not_trigger", "do_not_trigger", "negative"), False),
@@ -86,16 +94,6 @@ _LABELS: Final[Mapping[object, bool]] = {
 """The words for `should_trigger` in fields of other names."""
 
 _EXAMPLE: Final = '[{"query": "What a user would say", "should_trigger": true}, …]'
-
-SEALED_SHARE: Final = 0.25
-"""The share of each kind of query that is sealed for the test at the end."""
-
-TRAIN_SHARE: Final = 0.6
-"""The share of the rest that failures are taken from; the others are for validation."""
-
-_FRESH: Final = "add fresh queries for the test, or begin anew with another --workspace"
-
-_USED_UP: Final = f"earlier optimizations have opened all queries for the test that {{}}; {_FRESH}"
 
 
 class QueryFileError(SkillsError):
@@ -123,8 +121,16 @@ class Query:
     expected_skill: str | None = None
 
 
-def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
-    """Read the file `where`, whose suffix tells JSON from YAML, with the bytes `raw`.
+Tell: TypeAlias = Callable[[str], None]
+"""Takes a line for people, such as which fields of a file are not read."""
+
+
+def _silent(_: str) -> None:
+    """Tell no one."""
+
+
+def read_queries(raw: bytes, where: str, tell: Tell = _silent) -> tuple[Query, ...]:
+    """Read the file `where`, whose suffix tells JSON from YAML, with the bytes `raw`; `tell` what is not read of it.
 
     Raises:
         QueryFileError: the file has another form, a value is missing or has another type, or two queries are equal.
@@ -138,7 +144,26 @@ def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
     value = _parse_yaml(text, where) if where.lower().endswith((".yaml", ".yml")) else _parse_json(text, where)
     queries = tuple(_queries(value, where))
     _check_set(queries, where)
+    for line in _unread(value):
+        tell(f"{one_line(where)}: {line}")
     return queries
+
+
+def _unread(value: object) -> Iterator[str]:
+    """Yield which fields of the file and of its queries are not read."""
+    known = {name for names in _LISTS.values() for name in names}
+    top: Mapping[str, Any] = value if isinstance(value, Mapping) else {"queries": value}
+    entries = [each for name in known for each in top.get(name) or () if isinstance(each, Mapping)]
+    of_file = Counter(key for key in top if key not in known | _ABOUT)
+    of_queries = Counter(key for entry in entries for key in entry if key not in _REMARKS | _read_fields(entry))
+    for what, names in (("not read in the file", of_file), ("fields of queries that are not read", of_queries)):
+        shown = [f"{one_line(name)[:40]} ({number})" for name, number in names.most_common() if name[:1] != "_"]
+        if shown:
+            yield f"{what}: {', '.join(shown[:_MAX_NAMED])}{' and others' if len(shown) > _MAX_NAMED else ''}"
+
+
+def _read_fields(entry: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(next((name for name in names if name in entry), "") for names in _FIELDS.values())
 
 
 def joined_parts(parts: Mapping[str, Sequence[Query]], where: str) -> tuple[Query, ...]:
@@ -311,103 +336,7 @@ def _refuse(where: str, place: str, message: str) -> NoReturn:
     raise QueryFileError(where, place, message)
 
 
-class Part(StrEnum):
-    """A part of a set of queries."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
-
-
-_SPELLED: Final = {**{part.value: part for part in Part}, "val": Part.VALIDATION}
-
-
-class SplitError(SkillsError):
-    """The queries cannot be split; the message says what is missing."""
-
-
-def split_queries(
-    queries: Sequence[Query], seed: int, opened: Collection[str] = frozenset()
-) -> Mapping[Part, tuple[Query, ...]]:
-    """Return the parts, each in the order of the file. Queries that name their part (`split`) are in that one.
-
-    Queries that all name a part, and two parts in all, have an empty test: the part beside training, whether it is
-    called validation or test, is the validation. `opened` are texts of queries that earlier tests have opened.
-
-    Raises:
-        SplitError: a query names another part, or the test although it was opened, or a part would lack queries of one
-            kind.
-    """
-    if two := _two_parts(queries):
-        return two
-    part_of: dict[str, Part] = {}
-    for should_trigger in (True, False):
-        kind = [query for query in queries if query.should_trigger is should_trigger]
-        free = sorted((query for query in kind if query.split is None), key=lambda query: _order(query, seed))
-        part_of |= {query.id: _named(query, opened) for query in kind if query.split is not None}
-        validation_count, test_count = _counts(len(free), given=len(free) < len(kind))
-        sealed = [query for query in free if query.text not in opened][:test_count]
-        rest = [query for query in free if query not in sealed]
-        part_of |= dict.fromkeys((query.id for query in sealed), Part.TEST)
-        part_of |= dict.fromkeys((query.id for query in rest), Part.TRAIN)
-        part_of |= dict.fromkeys((query.id for query in rest[:validation_count]), Part.VALIDATION)
-    found = {part: tuple(query for query in queries if part_of[query.id] is part) for part in Part}
-    for part, chosen in found.items():
-        for kind_name in _missing_kinds(chosen):
-            if part is Part.TEST and any(query.text in opened for query in queries):
-                raise SplitError(_USED_UP.format(kind_name))
-            raise SplitError(
-                f"the part {part} has no query that {kind_name}; write at least 3 queries of each kind, better 8 to "
-                "10, or name the part of each with `split`: train, validation and test, or train and validation alone"
-            )
-    return found
-
-
-def _two_parts(queries: Sequence[Query]) -> Mapping[Part, tuple[Query, ...]] | None:
-    """Return the parts of a set that names training and one other part throughout; None for any other set."""
-    named = [_SPELLED.get((query.split or "").lower()) for query in queries]
-    if len(set(named)) != len((Part.TRAIN, Part.VALIDATION)) or Part.TRAIN not in named or None in named:
-        return None
-    found = {
-        Part.TRAIN: tuple(query for query, part in zip(queries, named, strict=True) if part is Part.TRAIN),
-        Part.VALIDATION: tuple(query for query, part in zip(queries, named, strict=True) if part is not Part.TRAIN),
-        Part.TEST: (),
-    }
-    for part in (Part.TRAIN, Part.VALIDATION):
-        for kind_name in _missing_kinds(found[part]):
-            raise SplitError(f"the part {part} has no query that {kind_name}; give each part queries of both kinds")
-    return found
-
-
-def _missing_kinds(chosen: Sequence[Query]) -> Iterator[str]:
-    for should_trigger, kind_name in ((True, "should trigger"), (False, "should not trigger")):
-        if not any(query.should_trigger is should_trigger for query in chosen):
-            yield kind_name
-
-
-def _counts(total: int, *, given: bool) -> tuple[int, int]:
-    """Return how many queries go into validation and test; with `given` parts, a part may be left to them."""
-    least = 0 if given or total < len(Part) else 1
-    test = max(round(total * SEALED_SHARE), least)
-    train = max(round((total - test) * TRAIN_SHARE), least)
-    train = min(train, total - test - least)
-    return total - test - train, test
-
-
-def _order(query: Query, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}\n{query.text}".encode()).digest()
-
-
-def _named(query: Query, opened: Collection[str]) -> Part:
-    part = _SPELLED.get((query.split or "").lower())
-    if part is None:
-        raise SplitError(f"query {query.id}: split is {query.split!r}; expected train, validation or test")
-    if part is Part.TEST and query.text in opened:
-        raise SplitError(f"query {query.id}: an earlier optimization has opened it, so it cannot be sealed; {_FRESH}")
-    return part
-
-
-def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
+def queries_of_skill(folder: Path, tell: Tell = _silent) -> tuple[str, tuple[Query, ...]] | None:
     """Return the queries of the skill in `folder` with the path of their file there; None if it has no such file.
 
     Queries in two files, for training and for validation, are one set, whose path is that of both.
@@ -416,9 +345,9 @@ def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
         QueryFileError: a file cannot be read, is not a file of queries, or only one of two files is there.
     """
     for name in QUERY_FILES:
-        if (queries := _read_file(folder, name)) is not None:
+        if (queries := _read_file(folder, name, tell)) is not None:
             return name, queries
-    found = {part: _read_file(folder, name) for part, name in PART_FILES.items()}
+    found = {part: _read_file(folder, name, tell) for part, name in PART_FILES.items()}
     parts = {part: queries for part, queries in found.items() if queries is not None}
     if not parts:
         return None
@@ -429,32 +358,32 @@ def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
     return where, joined_parts(parts, f"{folder}: {where}")
 
 
-def chosen_queries(folder: Path, file: Path | None) -> tuple[str, tuple[Query, ...]]:
+def chosen_queries(folder: Path, file: Path | None, tell: Tell = _silent) -> tuple[str, tuple[Query, ...]]:
     """Return the queries in the file that the user named, or else those of the skill in `folder`, with their path.
 
     Raises:
         QueryFileError: there are none, or they cannot be read.
     """
     if file is not None:
-        return str(file), queries_in(file)
-    found = queries_of_skill(folder)
+        return str(file), queries_in(file, tell)
+    found = queries_of_skill(folder, tell)
     if found is None:
         message = f"there are no queries; expected {QUERY_FILES[0]}, or a file named with --queries"
         raise QueryFileError(str(folder), "", message)
     return found
 
 
-def _read_file(folder: Path, name: str) -> tuple[Query, ...] | None:
+def _read_file(folder: Path, name: str, tell: Tell) -> tuple[Query, ...] | None:
     try:
         raw, _ = read_file(Location(folder, name), MAX_FILE)
     except FileRefusedError as error:
         if error.fault is Fault.ABSENT:
             return None
         raise QueryFileError(str(folder / name), "", error.message) from error
-    return read_queries(raw, str(folder / name))
+    return read_queries(raw, str(folder / name), tell)
 
 
-def queries_in(file: Path) -> tuple[Query, ...]:
+def queries_in(file: Path, tell: Tell = _silent) -> tuple[Query, ...]:
     """Return the queries in a file that the user named.
 
     Raises:
@@ -466,7 +395,7 @@ def queries_in(file: Path) -> tuple[Query, ...]:
         raise QueryFileError(str(file), "", error.message) from error
     if raw is None:
         raise QueryFileError(str(file), "", "there is no such file")
-    return read_queries(raw, str(file))
+    return read_queries(raw, str(file), tell)
 
 
 class QueriesExistError(SkillsError):

@@ -6,7 +6,7 @@ with intervals and errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.agents.kind import ANY_SKILL
-from skills_core.evals.statistics import SIGNIFICANCE, Interval, further_cases, sign_flip_test, too_many_failed, wilson
+from skills_core.evals.statistics import Interval, too_many_failed, wilson
 
 if TYPE_CHECKING:
     from skills_core.evals.agents.kind import AgentRun, Transcript
-    from skills_core.evals.triggers.queries import Part, Query
+    from skills_core.evals.triggers.parts import Part
+    from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 
 _MOST_RUNS: Final = 200
@@ -194,14 +195,9 @@ class SetResult:
         return self._share(should_trigger=True)
 
     @property
-    def specificity(self) -> Rate:
-        """How many of the queries that should not trigger do not."""
-        return self._share(should_trigger=False)
-
-    @property
     def false_positives(self) -> Rate:
-        """How many of the queries that should not trigger do so all the same."""
-        right = self.specificity
+        """How many of the queries that should not trigger do so all the same: the false alarms."""
+        right = self._share(should_trigger=False)
         return Rate(right.total - right.count, right.total)
 
     def _share(self, *, should_trigger: bool) -> Rate:
@@ -227,23 +223,6 @@ class SetResult:
         return f"{unjudged} of {queries} {have} no run that counts" if unjudged else ""
 
 
-def compare(new: SetResult, old: SetResult) -> dict[str, JsonValue]:
-    """Compare two descriptions query by query, by exact sign flips, and return the JSON object.
-
-    Queries that one side could not judge are left out.
-    """
-    before = {each.query: each.passed for each in old.judged}
-    pairs = [(each.passed, before[each.query]) for each in new.judged if each.query in before]
-    wins, losses = pairs.count((True, False)), pairs.count((False, True))
-    differences = [float(bool(ours)) - float(bool(theirs)) for ours, theirs in pairs]
-    p_value = sign_flip_test(differences)
-    found: dict[str, JsonValue] = {"wins": wins, "losses": losses, "p": round(p_value, _DIGITS)}
-    if p_value < SIGNIFICANCE:
-        return {**found, "verdict": "better" if wins > losses else "worse", "queries_needed": None}
-    further = further_cases(differences, sum(differences) / len(pairs)) if pairs else None
-    return {**found, "verdict": "no verdict", "queries_needed": None if further is None else len(pairs) + further}
-
-
 @dataclass(frozen=True, slots=True)
 class Round:
     """A description with its results in training and validation; round 0 has the old description."""
@@ -254,46 +233,20 @@ class Round:
     validation: SetResult
 
 
-@dataclass(frozen=True, slots=True)
-class Adoption:
-    """Whether the new description replaces the old one, why, and how they compare."""
-
-    adopted: bool
-    reason: str
-    comparison: Mapping[str, JsonValue] | None = None
-
-
 def best_round(rounds: Sequence[Round]) -> Round:
     """Return the round that passes most of validation; of equal ones the earlier, then the shorter."""
     usable = [each for each in rounds if not each.validation.no_verdict] or rounds[:1]
     return min(usable, key=lambda each: (-(each.validation.passed.value or 0.0), each.number, len(each.description)))
 
 
-def decide(new: SetResult, old: SetResult) -> Adoption:
-    """Decide by the sealed test: the old description stays unless the new one passes more queries."""
-    if why := new.no_verdict or old.no_verdict:
-        return Adoption(adopted=False, reason=f"the sealed test has no verdict, so the old description stays: {why}")
-    comparison = compare(new, old)
-    said = (
-        f"{new.passed.count} of {new.passed.total} queries of the sealed test pass, with the old one {old.passed.count}"
+def loaded_by_kind(recall: Rate, false_alarms: Rate, did: str = "loaded it") -> tuple[str, str]:
+    """Return in words how many queries of each kind loaded the skill."""
+    count = false_alarms.count
+    alarms = f": {counted(count, 'false alarm')}" if count else ""
+    return (
+        f"of {recall.total} that should load the skill, {recall.count or 'none'} {did}",
+        f"of {false_alarms.total} that should not, {count or 'none'} {did}{alarms}",
     )
-    if new.passed.count <= old.passed.count:
-        return Adoption(adopted=False, reason=f"the old description stays: {said}", comparison=comparison)
-    return Adoption(adopted=True, reason=f"the new description wins: {said}", comparison=comparison)
-
-
-def decide_by_validation(best: Round, first: Round) -> Adoption:
-    """Decide without a sealed test for the best of the rounds, which passes more queries of validation than the first.
-
-    There is no comparison: the queries that chose a description flatter it.
-    """
-    new, old = best.validation.passed, first.validation.passed
-    reason = (
-        f"the new description wins: {new.count} of {new.total} queries of validation pass, with the old one "
-        f"{old.count}; the same queries chose it, so the gain may be smaller than it looks: check it with fresh "
-        "queries (--holdout)"
-    )
-    return Adoption(adopted=True, reason=reason)
 
 
 def query_object(result: QueryResult, threshold: float, part: Part | None = None) -> dict[str, JsonValue]:
@@ -358,24 +311,6 @@ def round_object(each: Round, threshold: float) -> dict[str, JsonValue]:
         "train": summary_object(each.train),
         "validation": summary_object(each.validation),
         "results": [query_object(result, threshold) for result in (*each.train.results, *each.validation.results)],
-    }
-
-
-def adoption_object(
-    adoption: Adoption, description: str, tests: Mapping[str, SetResult], best: Round, threshold: float
-) -> dict[str, JsonValue]:
-    """Return the JSON object of the decision; `tests` are the results of the sealed test, empty if it stayed sealed."""
-    return {
-        "best_round": best.number,
-        "best_description": best.description,
-        "description": description,
-        "adopted": adoption.adopted,
-        "reason": adoption.reason,
-        "test": {
-            "opened": bool(tests),
-            **{name: set_object(results, threshold) for name, results in tests.items()},
-            "comparison": None if adoption.comparison is None else dict(adoption.comparison),
-        },
     }
 
 

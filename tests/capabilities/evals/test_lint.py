@@ -19,13 +19,13 @@ from tests.skill_values import skill_of
 
 LINT = {
     "type": "object",
-    "required": ["skills", "compared", "competing", "duplicates", "queries", "unused"],
+    "required": ["skills", "competing", "duplicates", "queries", "unused"],
     "properties": {
         "competing": {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": ["skill", "rival", "share", "back", "words", "queries"],
+                "required": ["skill", "rival", "share", "back", "overlap", "words", "evidence", "reasons", "queries"],
                 "properties": {"queries": {"items": {"required": ["query", "skill", "should_trigger", "rank"]}}},
             },
         },
@@ -63,7 +63,8 @@ def test_skills_with_competing_descriptions_are_named_with_their_queries(catalog
     answer = lint(catalog)
     (pair,) = answer["competing"]
     assert {pair["skill"], pair["rival"]} == {"pdf-tools", "pdf-reader"}
-    assert pair["share"] >= 0.6
+    assert pair["share"] >= pair["overlap"] >= pair["back"] > 0.3
+    assert pair["reasons"] == ["descriptions"]
     assert "pdf" in pair["words"]
     assert pair["queries"] == [
         {"query": "read tables of a pdf", "skill": "pdf-tools", "should_trigger": True, "rank": 2, "weak": False}
@@ -81,7 +82,8 @@ def test_skills_that_only_collide_on_a_query_compete_too(make_skill: MakeSkill) 
     assert (pair["skill"], pair["rival"], pair["share"]) == ("poems", "songs", None)
     assert pair["queries"][0]["rank"] == 1
     # One query may be an accident, or badly drafted.
-    assert (pair["evidence"], lint(catalog, "--strict")["competing"]) == ("weak", [pair])
+    assert (pair["evidence"], pair["reasons"]) == ("weak", ["few_queries"])
+    assert lint(catalog, "--strict")["competing"] == [pair]
     text = run("lint", catalog).stdout
     assert "Skills that may compete:" in text
     assert "poems / songs: weak evidence (1 of 1 query collides; descriptions do not compete)" in text
@@ -105,6 +107,31 @@ def test_a_weak_match_is_weak_evidence(make_skill: MakeSkill) -> None:
     assert all(each["evidence"] == "weak" for each in competing)
     assert all(each["weak"] for pair in competing for each in pair["queries"])
     assert "(a weak match)" in run("lint", catalog).stdout
+
+
+def test_a_query_that_finds_a_skill_by_words_of_form_is_weak_evidence(make_skill: MakeSkill) -> None:
+    """Two queries collide, but nothing of their subject is in the skill that takes them."""
+    asked = [query(f"create a complete guide for my {pet}", should=True) for pet in ("parrot", "tortoise")]
+    make_skill("pets", description="Animals.", body="a", files={"evals/eval_queries.json": as_bytes(asked)})
+    make_skill("sheds", description="A complete guide to create sheds.", body="b")
+    catalog = make_skill("cooking", description="Roast a chicken.", body="c").parent
+    (pair,) = lint(catalog, "--strict")["competing"]
+    assert (pair["evidence"], pair["reasons"], len(pair["queries"])) == ("weak", ["few_queries"], 2)
+
+
+def test_queries_that_keep_skills_apart_make_the_evidence_weak(catalog: Path, make_skill: MakeSkill) -> None:
+    """Descriptions compete, but no query of the skill finds the other one; fewer queries tell nothing."""
+    for number in range(6):
+        make_skill(f"lamp-{number}", description=f"Lanterns and glow of the shade {number}.", body=f"Lamp {number}.")
+    texts = [f"lanterns glow in shade {number}, a lamp" for number in range(8)]
+    for count, reasons in ((7, ["descriptions"]), (8, ["queries_apart"])):
+        asked = [query(text, should=True) for text in texts[:count]]
+        make_skill("pdf-tools", description=PDF, files={"evals/eval_queries.json": as_bytes(asked)}, body="Extract.")
+        pairs = [
+            each for each in lint(catalog)["competing"] if {each["skill"], each["rival"]} == {"pdf-tools", "pdf-reader"}
+        ]
+        assert [each["reasons"] for each in pairs] == [reasons]
+    assert "but no query of either finds the other" in run("lint", catalog).stdout
 
 
 def test_triggers_count_as_the_description() -> None:
@@ -183,4 +210,4 @@ def test_short_descriptions_are_not_similar_by_chance() -> None:
 
 def test_each_query_is_asked_among_all_skills_once() -> None:
     found = lint_catalog([skill_of("a"), skill_of("b")], Settings(), {})
-    assert (found.queries.asked, found.compared) == (0, 2)
+    assert found.queries.asked == 0

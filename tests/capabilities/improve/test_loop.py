@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 
 from server.capabilities.history.histories import Histories
-from server.capabilities.improve.checks import refusal_of_benchmark
+from server.capabilities.improve.checks import measured_by_benchmark
 from server.capabilities.improve.settings import ImproveSettings
 from server.config.machine import state_home
 from skills_core.guard.tool import CallDecision
@@ -277,7 +277,7 @@ async def test_evals_measure_both_versions(
             assert (record["measured"]["before"], record["measured"]["after"]) == (1.0, 1.0)
 
 
-async def test_a_change_that_lowers_the_pass_rate_is_not_taken(
+async def test_a_correction_that_lowers_the_pass_rate_without_a_verdict_is_left_to_a_person(
     loop: OpenLoop, endpoint: ModelEndpoint, model: Model, skills: Path
 ) -> None:
     (skills / "tidy" / "evals").mkdir(parents=True)
@@ -296,20 +296,25 @@ async def test_a_change_that_lowers_the_pass_rate_is_not_taken(
     async with loop(run_tools=["list_directory", "write_file"]) as found:
         await found.run()
         [record] = found.records
-        assert record["measured"] == {"by": "evals", "before": 1.0, "after": 0.0}, record
-        assert (record["reason"], found.main.read_text()) == ("pass_rate_lower", SKILL)
+        measured = {"by": "evals", "before": 1.0, "after": 0.0, "verdict": "no verdict"}
+        assert record["measured"] == measured, record
+        assert (record["status"], record["reason"]) == ("proposed", "pass_rate_lower")
+        assert found.main.read_text() == SKILL
 
 
-def test_a_lower_pass_rate_is_refused_and_an_unknown_one_too() -> None:
-    def benchmark(before: float | None, after: float | None, errors: int = 0) -> dict[str, Any]:
+def test_a_change_with_the_verdict_worse_is_refused_and_one_that_cannot_be_measured_too() -> None:
+    def benchmark(before: float | None, after: float | None, verdict: str, errors: int = 0) -> dict[str, Any]:
         summary = {"old_skill": {"pass_rate": {"mean": before}}, "with_skill": {"pass_rate": {"mean": after}}}
-        return {"run_summary": summary, "runs": [{"result": {"errors": errors}}]}
+        runs = [{"result": {"errors": errors}}]
+        return {"run_summary": summary, "runs": runs, "effect": {"verdict": verdict}}
 
-    def reason(*values: Any) -> str | None:
-        refusal, _ = refusal_of_benchmark(benchmark(*values))
-        return None if refusal is None else refusal.reason.value
+    def reasons(*values: Any) -> tuple[str | None, str | None]:
+        refusal, doubt, _ = measured_by_benchmark(benchmark(*values))
+        return (refusal.reason.value if refusal else None, doubt.reason.value if doubt else None)
 
-    assert reason(0.5, 0.5) is None
-    assert reason(0.5, 1.0) is None
-    assert reason(1.0, 0.5) == "pass_rate_lower"
-    assert reason(None, 1.0) == reason(1.0, None) == reason(1.0, 1.0, 1) == "evals_failed"
+    assert reasons(0.5, 0.5, "no verdict") == reasons(0.5, 1.0, "no verdict") == (None, None)
+    assert reasons(0.2, 0.9, "better") == (None, None)
+    assert reasons(1.0, 0.5, "worse") == ("pass_rate_lower", None)
+    assert reasons(1.0, 0.5, "no verdict") == (None, "pass_rate_lower")
+    failed = ("evals_failed", None)
+    assert reasons(None, 1.0, "better") == reasons(1.0, None, "better") == reasons(1.0, 1.0, "better", 1) == failed

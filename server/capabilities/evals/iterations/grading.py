@@ -174,7 +174,7 @@ class Grader:
             FileRefusedError: a file cannot be written.
             BoundReachedError: the judge has bounds, and they leave no room; the run stays ungraded.
         """
-        place = run.key.path(iteration.runs)
+        place = iteration.place(run.key)
         try:
             results, notes = await self.grade(run.case, iteration.folder(run.key))
         except BoundReachedError:

@@ -275,7 +275,7 @@ class EvalRunner:
         return not note, note
 
     def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome) -> EvalOutcome:
-        place, folder = work.key.path(self.iteration.runs), self.iteration.folder(work.key)
+        place, folder = self.iteration.place(work.key), self.iteration.folder(work.key)
         try:
             outcome = replace(outcome, outputs_digest=publish_outputs(task.folder, folder, run.answer))
         except EvalError as error:
@@ -303,10 +303,16 @@ def input_paths(case: EvalCase) -> tuple[str, ...]:
     """Return where the input files of a case lie in the workspace.
 
     A file lies where the prompt names it (`data/sales.csv`) or its folder, else at its path without `evals/files/`.
+    The folder of the case there is the workspace as a whole: what it holds lies at its own path.
     """
+    own = f"{_EVAL_FILES[0]}{case.slug}/"
     taken: set[str] = {"outputs"}
     placed: list[str] = []
     for path in case.files:
+        if path.startswith(own):
+            taken.add(path.removeprefix(own))
+            placed.append(path.removeprefix(own))
+            continue
         folder = next((each for each in _EVAL_FILES if path.startswith(each)), "")
         parent, inside, _ = path.removeprefix(folder).partition("/")
         kept = bool(folder and inside) and folder + parent in case.prompt

@@ -33,6 +33,7 @@ from skills_core.diagnostics import counted, without_lone_surrogates
 from skills_core.evals.grading.effect import failed_runs
 from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.ranks import MIN_QUERIES
+from skills_core.evals.triggers.results import loaded_by_kind
 from skills_core.texts import with_hidden_shown
 
 if TYPE_CHECKING:
@@ -458,8 +459,8 @@ def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
         yield ""
         yield _verdict(triggers.decision)
     yield ""
-    yield f"- Queries that should load the skill: {results.recall.count} of {results.recall.total} as wanted"
-    yield f"- Queries that should not: {results.specificity.count} of {results.specificity.total} as wanted"
+    did = "found it first" if triggers.ranked else "loaded it"
+    yield from (f"- Queries {words}" for words in loaded_by_kind(results.recall, results.false_positives, did))
     if not triggers.ranked:
         yield f"- Errors and timeouts: {results.faults.count} of {counted(results.faults.total, 'run')}"
     yield ""

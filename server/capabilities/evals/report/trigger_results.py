@@ -215,7 +215,7 @@ def _sealed(test: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def read_decision(decision: Mapping[str, Any]) -> ShownVerdict | None:
-    """Return the decision with intervals and with whether it may be chance; None without a reason."""
+    """Return the decision with what the sealed test says of each kind of queries; None without a reason."""
     reason = text(decision.get("reason"))
     if not reason:
         return None
@@ -223,13 +223,23 @@ def read_decision(decision: Mapping[str, Any]) -> ShownVerdict | None:
     compared = record(test.get("comparison"))
     found = text(compared.get("verdict")) or "no verdict"
     known = {"better": Tone.GOOD, "worse": Tone.BAD}.get(found, Tone.NONE)
-    title = f"{'Adopted' if decision.get('adopted') is True else 'Not adopted'}, {found}"
-    # The reason of a decision by the sealed test says its counts, without their intervals.
-    words = [*([] if compared else [reason]), *_rates(test), *_chance(compared)]
-    return ShownVerdict(known, title, "; ".join(words) + ".")
+    done = "Adopted" if decision.get("adopted") is True else "Not adopted"
+    if decision.get("proposed") is True and found != "worse":
+        done = "Only proposed"
+    passes = _passes(test) if "gain" not in compared else ()
+    words = [
+        reason,
+        *_claim(decision),
+        *passes,
+        *_measured_gain(compared),
+        *_by_kind(compared),
+        *_errors_by_arm(compared),
+    ]
+    return ShownVerdict(known, f"{done}, {found}", "; ".join(words) + ".")
 
 
-def _rates(test: Mapping[str, Any]) -> Iterator[str]:
+def _passes(test: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many sealed queries passed, as earlier versions decided by them."""
     for name in ("new", "old"):
         passed, total = (count(record(test.get(name)).get(field)) for field in ("passed", "total"))
         if passed is not None and total and passed <= total:
@@ -238,14 +248,44 @@ def _rates(test: Mapping[str, Any]) -> Iterator[str]:
             yield f"sealed test, {name} description: {queries} (95 % interval {low:.2f} to {high:.2f})"
 
 
-def _chance(compared: Mapping[str, Any]) -> Iterator[str]:
-    wins, losses, probability = count(compared.get("wins")), count(compared.get("losses")), number(compared.get("p"))
-    if wins is None or losses is None or probability is None:
-        return
-    yield f"only the new one passes {wins}, only the old one {losses} (McNemar's exact test: p = {probability:.3g})"
+def _claim(decision: Mapping[str, Any]) -> Iterator[str]:
+    gain, interval = number(decision.get("gain")), _ends(decision.get("gain_interval"))
+    if gain is not None and interval is not None:
+        yield f"gain {gain:+.2f} (95 % interval {interval[0]:.2f} to {interval[1]:.2f}), corrected for the adoption"
+
+
+def _measured_gain(compared: Mapping[str, Any]) -> Iterator[str]:
+    gain, interval = number(compared.get("gain")), _ends(compared.get("interval"))
+    if gain is not None and interval is not None:
+        yield f"sealed test: measured {gain:+.2f} (95 % interval {interval[0]:.2f} to {interval[1]:.2f})"
     needed = count(compared.get("queries_needed"))
     if needed:
-        yield f"about {counted(needed, 'query', 'queries')} would show a difference of this size"
+        yield f"about {counted(needed, 'query', 'queries')} would show a gain of this size"
+
+
+def _by_kind(compared: Mapping[str, Any]) -> Iterator[str]:
+    for name, words in (("should_trigger", "should load the skill"), ("should_not_trigger", "should not")):
+        kind = record(compared.get(name))
+        queries, new, old = count(kind.get("queries")), number(kind.get("new_rate")), number(kind.get("old_rate"))
+        if queries and new is not None and old is not None:
+            shown = counted(queries, "query", "queries")
+            yield f"{shown} that {words}: loaded in {new:.0%} of the runs, with the old description in {old:.0%}"
+
+
+def _errors_by_arm(compared: Mapping[str, Any]) -> Iterator[str]:
+    for name, each in record(compared.get("errors")).items():
+        failed, runs = count(record(each).get("errors")), count(record(each).get("runs"))
+        if failed and runs:
+            yield f"{failed} of {counted(runs, 'run')} with the {name} description failed"
+
+
+def _ends(value: object) -> tuple[float, float] | None:
+    found = [number(each) for each in value] if isinstance(value, list) else []
+    match found:
+        case [float() | int() as low, float() | int() as high]:
+            return low, high
+        case _:
+            return None
 
 
 def trigger_verdict(triggers: TriggerSet) -> ShownVerdict:

@@ -84,11 +84,13 @@ def read_run(folder: WorkspaceFolder, place: RunPlace, budget: Budget | None) ->
         seconds=_seconds(timing, record(grading.get("timing"))),
         tokens=number(timing.get("total_tokens")),
         cost=printed_cost if cost is None else cost,
-        tool_calls=number(record(grading.get("execution_metrics")).get("total_tool_calls")),
+        tool_calls=_either(
+            number(record(grading.get("execution_metrics")).get("total_tool_calls")), outcome.get("tool_calls")
+        ),
         outputs=outputs,
         outputs_note=note,
         transcript=transcript,
-        notes=_user_notes(record(grading.get("user_notes_summary"))),
+        notes=_user_notes(record(grading.get("user_notes_summary"))) or _outcome_notes(outcome),
     )
     run = replace(run, rate=_rate(run.checks, record(grading.get("summary"))))
     status = _STATES.get(text(outcome.get("status")))
@@ -149,6 +151,10 @@ def _user_notes(summary: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(note for name in ("uncertainties", "needs_review", "workarounds") for note in texts(summary.get(name)))
 
 
+def _outcome_notes(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*texts(first(outcome, "error", "grading_error")), *texts(outcome.get("notes")))
+
+
 _FACTS = (
     ("Model", ("model", "executor_model")),
     ("Agent", ("agent",)),
@@ -168,8 +174,9 @@ def is_iteration(folder: WorkspaceFolder, relative: str) -> bool:
 def read_iteration(folder: WorkspaceFolder, relative: str, position: int, budget: Budget | None) -> Iteration:
     """Return the iteration in a folder; without a budget, without outputs and transcripts."""
     benchmark = folder.json(f"{relative}/benchmark.json".lstrip("/"))
-    values, metadata = record(benchmark), record(record(benchmark).get("metadata"))
     config = folder.json(f"{relative}/config.json".lstrip("/"))
+    values = _of_this_tool(record(benchmark), record(config)) if config is not None else record(benchmark)
+    metadata = record(values.get("metadata"))
     order = first(metadata, "evals_run") or record(config).get("evals_run")
     cases = _cases(folder, relative, records(values.get("runs")), budget, texts(order))
     feedback = read_feedback(folder.json(f"{relative}/{FEEDBACK_FILE}".lstrip("/")), {case.key for case in cases})
@@ -186,6 +193,19 @@ def read_iteration(folder: WorkspaceFolder, relative: str, position: int, budget
         complete=metadata.get("status") != "running" if benchmark is not None else not started,
     )
     return replace(iteration, scores=read_scores(values, iteration))
+
+
+def _of_this_tool(benchmark: Mapping[str, Any], config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the `benchmark.json` of an iteration that we began, without what skill-creator's aggregator replaced.
+
+    That has differences as text, 0 for what is unknown, and placeholders for the models. The runs are all there.
+    """
+    if not isinstance(record(record(benchmark.get("run_summary")).get("delta")).get("pass_rate"), str):
+        return benchmark
+    known = record(config.get("identity"))
+    metadata = record(benchmark.get("metadata"))
+    own = {"timestamp": metadata.get("timestamp"), "runs_per_configuration": known.get("runs")}
+    return {"metadata": {**own, "agent": config.get("agent")}, "notes": benchmark.get("notes")}
 
 
 def _with_feedback(case: Case, feedback: Feedback) -> Case:

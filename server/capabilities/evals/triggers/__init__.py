@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from skills_core.evals.triggers.queries import Part, Query
+    from skills_core.evals.triggers.parts import MissingQueries, Part
+    from skills_core.evals.triggers.queries import Query
 
 
 class QuerySets(NamedTuple):
-    """The queries of a test, the fresh ones of its end, and the parts of an optimization."""
+    """The queries of a test, the fresh ones of its end, the parts of an optimization, and what a verdict lacks."""
 
     queries: tuple[Query, ...]
     holdout: tuple[Query, ...]
     parts: Mapping[Part, tuple[Query, ...]] | None
+    missing: MissingQueries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,7 @@ class TriggerFlags:
     seed: int
     holdout: Path | None
     apply: bool
+    force: bool
     workspace: Path | None
     dry_run: bool
     max_cost: float | None

@@ -46,7 +46,10 @@ from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import AgentRights, Via
-from skills_core.evals.triggers.queries import chosen_queries, queries_in, split_queries
+from skills_core.evals.triggers.adoption import missing_object
+from skills_core.evals.triggers.parts import SEALED_EACH, MissingQueries, missing_queries, split_queries
+from skills_core.evals.triggers.queries import chosen_queries, queries_in
+from skills_core.evals.triggers.results import Rate, loaded_by_kind
 from skills_core.runs.models import CLIENT, check_model, parse_model
 
 if TYPE_CHECKING:
@@ -95,11 +98,10 @@ def _faults(result: Mapping[str, Any]) -> str:
 
 def _summary(name: str, summary: Mapping[str, Any]) -> str:
     low, high = summary["interval"]
-    recall, wrong = summary["recall"], summary["false_positive_rate"]
+    recall, wrong = (Rate(each["count"], each["total"]) for each in (summary["recall"], summary["false_positive_rate"]))
     line = (
         f"{name}: {summary['passed']} of {summary['total']} queries pass (95 % [{low:.2f}, {high:.2f}]); "
-        f"{recall['count']} of {recall['total']} trigger as they should, {wrong['count']} of {wrong['total']} as they "
-        "should not"
+        f"{'; '.join(loaded_by_kind(recall, wrong))}"
     )
     return f"{line}; no verdict: {summary['reason']}" if summary["reason"] else line
 
@@ -109,23 +111,54 @@ def _decision(found: Mapping[str, Any]) -> Iterator[str]:
     if decision is not None:
         yield decision["reason"]
         yield from _comparison("sealed test", decision["test"]["comparison"])
+        if decision["gain"] is not None:
+            low, high = decision["gain_interval"]
+            yield (
+                f"gain: {decision['gain']:+.2f} (95 % [{low:.2f}, {high:.2f}]), the measured one corrected for "
+                "the chance that adopts"
+            )
+        if decision["proposed"]:
+            yield f"the new description: {one_line(decision['best_description'])}"
+            yield "--apply --force writes it into SKILL.md all the same"
     holdout = found.get("holdout") or {}
     for name in ("description", "old", "new"):
         if name in holdout:
-            part = holdout[name]
-            yield f"fresh queries, {name}: {part['passed']} of {part['total']} pass"
+            yield _summary(f"fresh queries, {name}", holdout[name])
     yield from _comparison("fresh queries", holdout.get("comparison"))
+    if missing := MissingQueries(*found["missing_for_verdict"].values()):
+        yield missing_line(missing)
+
+
+def missing_line(missing: MissingQueries) -> str:
+    """Return what a set lacks for a verdict on another description."""
+    return (
+        f"too few queries for a verdict on another description, which takes {SEALED_EACH} sealed ones of each kind: "
+        f"write {missing}"
+    )
 
 
 def _comparison(where: str, comparison: Mapping[str, Any] | None) -> Iterator[str]:
     if comparison is None:
         return
     needed = comparison["queries_needed"]
-    more = f"; about {counted(needed, 'query', 'queries')} would show such a difference" if needed else ""
-    yield (
-        f"{where}: only the new one passes {comparison['wins']}, only the old one {comparison['losses']} "
-        f"(p = {comparison['p']:.3f}): {comparison['verdict']}{more}"
-    )
+    more = f"; about {counted(needed, 'query', 'queries')} would show such a gain" if needed else ""
+    if comparison["gain"] is not None:
+        low, high = comparison["interval"] or (-1.0, 1.0)
+        yield (
+            f"{where}: measured gain {comparison['gain']:+.2f} (95 % [{low:.2f}, {high:.2f}]), better for "
+            f"{comparison['wins']}, worse for {comparison['losses']}: {comparison['verdict']}{more}"
+        )
+    for name, words in (("should_trigger", "should load the skill"), ("should_not_trigger", "should not")):
+        kind = comparison[name]
+        if kind["queries"]:
+            yield (
+                f"{where}: {counted(kind['queries'], 'query', 'queries')} that {words}: loaded in "
+                f"{kind['new_rate']:.0%} of the runs, with the old description {kind['old_rate']:.0%}"
+            )
+    errors = comparison["errors"]
+    if any(each["errors"] for each in errors.values()):
+        new, old = (f"{errors[name]['errors']} of {errors[name]['runs']}" for name in ("new", "old"))
+        yield f"{where}: runs that failed with the new description {new}, with the old one {old}"
 
 
 def with_tokens(planned: Mapping[str, int], workspace: Path) -> dict[str, Any]:
@@ -179,6 +212,8 @@ def triggers_with_agent(options: TriggerFlags) -> None:
     Exit with 1 without a verdict, and with 2 for wrong use.
     """
     folder = options.skill_dir
+    if options.force and not options.apply:
+        fail("--force belongs to --apply: it writes a description that is only proposed", EXIT_USAGE)
     if options.optimize and not options.tests_agent:
         fail("--optimize tests descriptions with an agent: name one with --agent or --agent-command", EXIT_USAGE)
     if not options.tests_agent and not options.apply:
@@ -187,7 +222,7 @@ def triggers_with_agent(options: TriggerFlags) -> None:
         skill = read_copy(folder)
         workspace = options.workspace or folder.resolve().parent / f"{skill.name}-workspace"
         if not options.tests_agent:
-            _apply_last(folder, workspace, as_json=options.as_json)
+            _apply_last(folder, workspace, force=options.force, as_json=options.as_json)
             return
         sets = _query_sets(options, workspace)
         settings = _settings(options)
@@ -262,14 +297,14 @@ def _model_settings(options: TriggerFlags, settings: Settings) -> RunSettings | 
 
 
 def _query_sets(options: TriggerFlags, workspace: Path) -> QuerySets:
-    _, queries = chosen_queries(options.skill_dir, options.queries)
-    holdout = queries_in(options.holdout) if options.holdout is not None else ()
+    _, queries = chosen_queries(options.skill_dir, options.queries, print_notice)
+    holdout = queries_in(options.holdout, print_notice) if options.holdout is not None else ()
     known = {query.text for query in queries}
     if again := next((query for query in holdout if query.text in known), None):
         raise SkillsError(f"--holdout: query {again.id} is one of the others too; it needs fresh queries")
-    if not options.optimize:
-        return QuerySets(queries, holdout, None)
-    return QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
+    opened = opened_queries(workspace)
+    parts = split_queries(queries, options.seed, opened) if options.optimize else None
+    return QuerySets(queries, holdout, parts, missing_queries(queries, opened))
 
 
 def _plan(
@@ -286,6 +321,7 @@ def _plan(
         agent=agent,
         limits=RunLimitsOfTest(options.runs, options.threshold, options.jobs, options.max_calls, options.timeout),
         parts=sets.parts,
+        missing=sets.missing,
         rounds=options.revisions,
         seed=options.seed,
         model_name=str(parse_model(model.model or "")) if model and options.optimize else "",
@@ -333,6 +369,8 @@ def _run(workspace: Path, plan: TestPlan, model: RunSettings | None) -> tuple[di
     folder = test_folder(workspace, plan)
     for line in cost_lines(with_tokens(plan.costs, workspace)):
         print_notice(line)
+    if plan.parts is not None and plan.missing:
+        print_notice(missing_line(plan.missing))
 
     async def work() -> dict[str, Any]:
         async with live_report(workspace, print_notice) as changed:
@@ -349,21 +387,25 @@ def _run(workspace: Path, plan: TestPlan, model: RunSettings | None) -> tuple[di
 
 
 def _print_costs(skill: SkillCopy, sets: QuerySets, options: TriggerFlags, settings: Settings, workspace: Path) -> None:
-    costs = with_tokens(planned_costs(*sets, options.runs, options.revisions), workspace)
+    planned = planned_costs(sets.queries, sets.holdout, sets.parts, options.runs, options.revisions)
+    costs = with_tokens(planned, workspace)
     forecast = forecast_of_test(skill, sets, options, settings, costs, workspace)
     if options.as_json:
-        print_json({"costs": costs, "forecast": forecast.to_json()})
+        missing = missing_object(sets.missing)
+        print_json({"costs": costs, "missing_for_verdict": missing, "forecast": forecast.to_json()})
         return
     print_text(one_line(f"{skill.name}: fewer runs where an outcome is clear early"))
     for line in forecast.lines():
         print_text(one_line(line))
+    if sets.missing:
+        print_text(missing_line(sets.missing))
 
 
 def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None:
     applied, refused = None, ""
     if options.apply:
         try:
-            applied = apply_description(options.skill_dir, found)
+            applied = apply_description(options.skill_dir, found, force=options.force)
         except SkillsError as error:
             refused = str(error)
     workspace = results.parent.parent
@@ -391,10 +433,10 @@ def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None
         raise SystemExit(EXIT_NO)
 
 
-def _apply_last(folder: Path, workspace: Path, *, as_json: bool) -> None:
+def _apply_last(folder: Path, workspace: Path, *, force: bool, as_json: bool) -> None:
     last = last_results(workspace)
     try:
-        applied = apply_description(folder, last[1] if last is not None else {})
+        applied = apply_description(folder, last[1] if last is not None else {}, force=force)
     except SkillsError as error:
         fail(str(error), EXIT_NO)
     if as_json:

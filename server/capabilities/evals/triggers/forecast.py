@@ -14,7 +14,6 @@ from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.evals.agents import AGENTS
 from skills_core.evals.forecast import Forecast, ForecastRow, tokens_of
-from skills_core.evals.triggers.queries import Part
 from skills_core.runs.spending import KindOfWork, SpendingFile
 
 if TYPE_CHECKING:
@@ -121,13 +120,3 @@ def _warnings(sets: QuerySets, options: TriggerFlags) -> Iterator[str]:
     template = options.agent_command
     if template is not None and "{prompt}" not in template:
         yield "the agent's command has no {prompt}, so it would not get the query"
-    if sets.parts is not None and (few := _sealed(sets)) < FEWEST_QUERIES:
-        queries = counted(few, "query", "queries")
-        yield f"the sealed test has only {queries} of a kind: it decides by chance below {FEWEST_QUERIES} of each"
-
-
-def _sealed(sets: QuerySets) -> int:
-    parts = sets.parts or {}
-    sealed = parts.get(Part.TEST) or parts.get(Part.VALIDATION) or ()
-    wanted = sum(each.should_trigger for each in sealed)
-    return min(wanted, len(sealed) - wanted)

@@ -27,12 +27,7 @@ from server.hosting.searches import reranker_of
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable, shortened
 from skills_core.evals.triggers.drafting import EACH, draft_queries, drafting_prompt
-from skills_core.evals.triggers.queries import (
-    chosen_queries,
-    drafts_document,
-    require_no_queries,
-    write_drafts,
-)
+from skills_core.evals.triggers.queries import chosen_queries, drafts_document, require_no_queries, write_drafts
 from skills_core.evals.triggers.ranks import LimitVerdict, RankLimits, rank_queries, summarize
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
 from skills_core.runs.models import connected
@@ -336,7 +331,7 @@ def triggers_without_model(options: TriggerFlags) -> None:
     require_folder(options.skill_dir)
     clients = _chosen_clients(options.client or ())
     limits = RankLimits(options.min_recall, options.max_false)
-    file, queries = chosen_queries(options.skill_dir, options.queries)
+    file, queries = chosen_queries(options.skill_dir, options.queries, print_notice)
     library, settings, skill = open_skill(options)
     snapshot = served_lists(library.catalog, settings)
     found = rank_triggers(snapshot, skill, queries, file, clients, limits)

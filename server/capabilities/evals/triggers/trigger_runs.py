@@ -147,8 +147,12 @@ class TriggerRunner:
                 f"query would mean anything. Its output is in {self._log(self._key(skill, query, 0))}"
             )
 
-    async def measure(self, skill: SkillCopy, queries: Sequence[Query], label: str) -> SetResult:
+    async def measure(
+        self, skill: SkillCopy, queries: Sequence[Query], label: str, *, all_runs: bool = False
+    ) -> SetResult:
         """Run all queries with this description; stop early where too many errors leave no verdict.
+
+        With `all_runs` no query ends before its last run, because the rates count and not their sides of the threshold.
 
         Raises:
             EvalError: the agent cannot be started.
@@ -164,10 +168,14 @@ class TriggerRunner:
             failed = sum(outcome in FAULTS for each in outcomes.values() for outcome in each)
             return too_many_failed(failed, len(queries) * self.limits.runs)
 
+        def is_over(found: Sequence[Outcome]) -> bool:
+            runs = self.limits.runs
+            return len(found) >= runs if all_runs else is_settled(found, runs, self.limits.threshold)
+
         async def run_query(query: Query) -> None:
             nonlocal done
             found = outcomes[query.id]
-            while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
+            while not is_over(found) and not is_hopeless():
                 outcome, reason = await self._run(skill, query.text, len(found) + 1)
                 found.append(outcome)
                 if not is_hopeless():

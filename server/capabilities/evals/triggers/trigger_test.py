@@ -26,6 +26,15 @@ from skills_core.diagnostics import counted, printable
 from skills_core.disk.files import MAX_FILE_SIZE, Location, read_file
 from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.writing import InvalidJsonError, JsonFile, write_file
+from skills_core.evals.triggers.adoption import (
+    Adoption,
+    adoption_object,
+    compare,
+    comparison_object,
+    decide,
+    missing_object,
+    propose,
+)
 from skills_core.evals.triggers.drafting import (
     INSTRUCTIONS,
     DescriptionAttempt,
@@ -36,16 +45,11 @@ from skills_core.evals.triggers.drafting import (
     read_description,
     render_revision,
 )
-from skills_core.evals.triggers.queries import Part
+from skills_core.evals.triggers.parts import MissingQueries, Part
 from skills_core.evals.triggers.results import (
-    Adoption,
     Round,
     SetResult,
-    adoption_object,
     best_round,
-    compare,
-    decide,
-    decide_by_validation,
     query_object,
     round_object,
     set_object,
@@ -98,6 +102,7 @@ class Optimization:
     model_name: str
     journal: TriggerJournal
     max_rounds: int
+    missing: MissingQueries
     save: Callable[[OptimizationState], Awaitable[None]]
 
     async def run(self) -> OptimizationState:
@@ -193,11 +198,12 @@ class Optimization:
             state.decision = Adoption(adopted=False, reason=reason)
             return
         if not self.parts[Part.TEST]:
-            state.decision = decide_by_validation(best, first)
+            state.decision = propose(self.missing)
             return
         for name, each in (("old", first), ("new", best)):
             skill = self.skill.described(each.description)
-            state.tests[name] = await self.runner.measure(skill, self.parts[Part.TEST], f"sealed test, {name}")
+            label = f"sealed test, {name}"
+            state.tests[name] = await self.runner.measure(skill, self.parts[Part.TEST], label, all_runs=True)
         state.complete = not any(each.no_verdict for each in state.tests.values())
         state.decision = decide(state.tests["new"], state.tests["old"])
 
@@ -207,11 +213,11 @@ def _no_verdict(measured: Round) -> str:
     return SetResult((*measured.train.results, *measured.validation.results)).no_verdict
 
 
-def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
-    """Write the description that the results `found` adopted; return it.
+def apply_description(folder: Path, found: Mapping[str, Any], *, force: bool = False) -> str:
+    """Write the description that the results `found` adopted, by `force` also one that is only proposed; return it.
 
     Raises:
-        EvalError: none was adopted, or the skill has another description than the one that was tested.
+        EvalError: there is none, or the skill has another description than the one that was tested.
         InvalidSkillError: the skill cannot be read.
         DescriptionError: the description cannot be replaced.
         FileRefusedError: the file cannot be read or written.
@@ -220,9 +226,11 @@ def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
     decision = found.get("decision")
     if not isinstance(decision, dict):
         raise EvalError("there is no finished optimization to apply; run `skillserve triggers … --optimize`")
-    if decision.get("adopted") is not True:
-        raise EvalError(f"nothing is applied: {decision.get('reason')}")
-    description = str(decision.get("description") or "")
+    forced = force and decision.get("proposed") is True
+    if decision.get("adopted") is not True and not forced:
+        how = "; --apply --force writes it all the same" if decision.get("proposed") is True else ""
+        raise EvalError(f"nothing is applied: {decision.get('reason')}{how}")
+    description = str(decision.get("best_description" if forced else "description") or "")
     if description != plain_description(description):
         raise EvalError("nothing is applied: the description has markup, line breaks or hidden characters")
     current = read_skill(folder).description
@@ -232,7 +240,8 @@ def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
         raise EvalError("the description of the skill is not the one that was tested any more; run --optimize again")
     main = Location(folder.resolve(), MAIN_FILE)
     raw, _ = read_file(main, MAX_MAIN_SIZE)
-    with recorded_change([folder], Cause.DESCRIPTION, "Apply the description that trigger tests chose"):
+    chose = "only propose" if forced else "chose"
+    with recorded_change([folder], Cause.DESCRIPTION, f"Apply the description that trigger tests {chose}"):
         write_file(main, with_description(raw, description))
     return description
 
@@ -253,6 +262,7 @@ class TestPrices:
 class TestPlan:
     """What a test does. With `parts` it optimizes the description, otherwise it measures `queries`.
 
+    `missing` are the further queries that it would take to decide between descriptions.
     `home` is the folder that each run has a copy of, and `bounds` are those of the costs.
     """
 
@@ -263,6 +273,7 @@ class TestPlan:
     holdout: tuple[Query, ...] = ()
     limits: RunLimitsOfTest = field(default_factory=RunLimitsOfTest)
     parts: Mapping[Part, tuple[Query, ...]] | None = None
+    missing: MissingQueries = field(default_factory=lambda: MissingQueries(0, 0))
     rounds: int = 0
     seed: int = 0
     model_name: str = ""
@@ -463,6 +474,7 @@ class TriggerTest:
             model_name=plan.model_name,
             journal=self._journal,
             max_rounds=plan.rounds,
+            missing=plan.missing,
             save=save,
         ).run()
         best = best_round(state.rounds)
@@ -475,14 +487,14 @@ class TriggerTest:
     async def _hold_out(self, skills: Mapping[str, SkillCopy]) -> dict[str, JsonValue]:
         """Measure the fresh queries, after everything has been decided."""
         results = {
-            name: await self._runner.measure(skill, self.plan.holdout, f"holdout, {name}")
+            name: await self._runner.measure(skill, self.plan.holdout, f"holdout, {name}", all_runs=len(skills) > 1)
             for name, skill in skills.items()
         }
         found: dict[str, JsonValue] = {
             name: set_object(each, self.plan.limits.threshold) for name, each in results.items()
         }
         if "new" in results:
-            found["comparison"] = compare(results["new"], results["old"])
+            found["comparison"] = comparison_object(compare(results["new"], results["old"]))
         return found
 
     def _optimized(self, state: OptimizationState, held: Mapping[str, JsonValue], *, finished: bool) -> dict[str, Any]:
@@ -519,6 +531,7 @@ class TriggerTest:
                 **summary_object(results),
                 "reasons": [{"reason": reason, "runs": count} for reason, count in reasons[:20]],
             },
+            "missing_for_verdict": missing_object(plan.missing),
             "holdout": dict(holdout or {}) or None,
             "stopped": None,
             "rounds": [],

@@ -45,7 +45,7 @@ class Agents:
         return [json.loads(line) for line in self.seen.read_text().splitlines()]
 
     def outcome(self, arm: str, case: str = "eval-1") -> dict[str, Any]:
-        return dict(self.lab.file(f"{case}/{arm}/outcome.json"))
+        return dict(self.lab.file(f"{case}/{arm}/run-1/outcome.json"))
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_the_agent_has_the_skill_in_its_own_folder_and_nothing_in_the_baseline(a
 
 def test_its_record_tells_tokens_money_calls_the_answer_and_the_load(agents: Agents) -> None:
     report = agents.report()
-    place = agents.lab.workspace / "iteration-1/eval-1/with_skill"
-    timing = agents.lab.file("eval-1/with_skill/timing.json")
+    place = agents.lab.workspace / "iteration-1/eval-1/with_skill/run-1"
+    timing = agents.lab.file("eval-1/with_skill/run-1/timing.json")
     assert (timing["total_tokens"], timing["cost_usd"]) == (35, 0.25)
     assert (place / "answer.txt").read_text() == "done"
     outcome = agents.outcome("with_skill")
@@ -132,8 +132,8 @@ def test_the_arm_of_an_earlier_version_has_that_version(agents: Agents) -> None:
     report = agents.report("--baseline", old)
     assert report["errors"] == 0, report["notes"]
     place = agents.lab.workspace / "iteration-1/eval-1"
-    assert (place / "old_skill/outputs/out.txt").read_text() == "hello, as of old"
-    assert (place / "with_skill/outputs/out.txt").read_text() == "hello"
+    assert (place / "old_skill/run-1/outputs/out.txt").read_text() == "hello, as of old"
+    assert (place / "with_skill/run-1/outputs/out.txt").read_text() == "hello"
     assert agents.outcome("old_skill")["skill_loaded"] is True
 
 

@@ -45,7 +45,7 @@ def test_a_link_in_the_workspace_leads_nowhere(lab: Lab, outside: Path, name: st
 def test_a_link_in_a_run_leads_nowhere(lab: Lab, outside: Path) -> None:
     """The folder of a run that is repeated is as the agent, or the stranger, left it."""
     lab.run(agent="exit 1")
-    for link in ("eval-1/with_skill/outputs", "eval-2/with_skill"):
+    for link in ("eval-1/with_skill/run-1/outputs", "eval-2/with_skill"):
         place = lab.workspace / "iteration-1" / link
         shutil.rmtree(place)
         place.symlink_to(outside)

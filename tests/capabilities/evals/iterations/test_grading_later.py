@@ -114,7 +114,7 @@ def test_a_run_without_grading_keeps_outputs_time_and_tokens_and_needs_no_judge(
     benchmark = lab.file("benchmark.json")
     assert benchmark["run_summary"]["with_skill"]["time_seconds"]["mean"] is not None
     assert [run["result"]["errors"] for run in benchmark["runs"]] == [0, 0]
-    assert not (lab.workspace / "iteration-1/eval-1/with_skill/grading.json").exists()
+    assert not (lab.workspace / "iteration-1/eval-1/with_skill/run-1/grading.json").exists()
     assert not (lab.folder / "checked").exists()
     assert len(lab.logged()) == 2
     lab.write_evals({"assertions": [HELLO]})
@@ -122,14 +122,14 @@ def test_a_run_without_grading_keeps_outputs_time_and_tokens_and_needs_no_judge(
     assert (report["iteration"], rates(report), len(lab.logged())) == (1, (1.0, 0.0), 2)
     # A later call without grading forgets no grade.
     assert lab.run("--no-grade").returncode == 0
-    assert lab.file("eval-1/with_skill/grading.json")["summary"]["passed"] == 1
+    assert lab.file("eval-1/with_skill/run-1/grading.json")["summary"]["passed"] == 1
 
 
 def test_an_agent_grades_instead_of_a_model(lab: Lab) -> None:
     lab.write_evals({"assertions": ["it greets", HELLO]})
     report = lab.report("--judge-command", judge_of(lab))
     assert (rates(report), report["errors"]) == ((1.0, 0.0), 0)
-    evidence = lab.file("eval-1/with_skill/grading.json")["assertion_results"][0]["evidence"]
+    evidence = lab.file("eval-1/with_skill/run-1/grading.json")["assertion_results"][0]["evidence"]
     assert evidence.startswith('"hello" (outputs/out.txt)')
     assert "judge.sh" in lab.file("benchmark.json")["metadata"]["analyzer_model"]
     assert lab.left_over() == []
@@ -213,7 +213,7 @@ def test_a_comparison_of_replaced_outputs_is_made_again(lab: Lab) -> None:
     changes = lab.agent(f'{AGENT}\n[ -e {lab.folder}/more ] && echo more >> "$3/out.txt" || true')
     lab.run("--compare", "--judge-command", judge, agent=changes)
     before = lab.file("eval-1/comparison.json")["outputs_digest"]
-    (lab.workspace / "iteration-1/eval-1/with_skill/outcome.json").unlink()
+    (lab.workspace / "iteration-1/eval-1/with_skill/run-1/outcome.json").unlink()
     (lab.folder / "more").touch()
     # Without --compare, what is known of the old outputs is not shown as known of the new.
     report = lab.report(agent=changes)

@@ -67,18 +67,20 @@ def test_the_model_performs_each_case_with_and_without_the_skill_and_a_judge_gra
     report = own()
     assert report["errors"] == 0, report["notes"]
     place = lab.workspace / "iteration-1" / "eval-1"
-    assert (place / "with_skill/outputs/out.txt").read_text() == "hello Ada\n"
-    assert (place / "without_skill/answer.txt").read_text() == "good day"
-    results = lab.file("eval-1/with_skill/grading.json")["assertion_results"]
+    assert (place / "with_skill/run-1/outputs/out.txt").read_text() == "hello Ada\n"
+    assert (place / "without_skill/run-1/answer.txt").read_text() == "good day"
+    results = lab.file("eval-1/with_skill/run-1/grading.json")["assertion_results"]
     assert results[0] == {"text": "says hello", "passed": True, "evidence": "hello Ada"}
     assert results[1]["evidence"] == '"hello Ada" (outputs/out.txt). So.'
-    failed = lab.file("eval-1/without_skill/grading.json")["assertion_results"][1]
+    failed = lab.file("eval-1/without_skill/run-1/grading.json")["assertion_results"][1]
     assert not failed["passed"]
     assert "which is neither in the outputs nor said by the agent" in failed["evidence"]
-    assert lab.file("eval-1/with_skill/timing.json")["total_tokens"] == 220
+    assert lab.file("eval-1/with_skill/run-1/timing.json")["total_tokens"] == 220
     assert report["run_summary"]["delta"]["tokens"] == 110.0
     assert report["run_summary"]["delta"]["pass_rate"] == 1.0
-    kinds = [json.loads(line)["kind"] for line in (place / "with_skill/transcript.jsonl").read_text().splitlines()]
+    kinds = [
+        json.loads(line)["kind"] for line in (place / "with_skill/run-1/transcript.jsonl").read_text().splitlines()
+    ]
     assert kinds == ["model", "tool", "model", "result"]
     assert report["runs"][0]["result"]["tool_calls"] == 1
     assert any("judges itself" in note for note in report["notes"])
@@ -113,7 +115,7 @@ def test_a_model_cannot_read_eval_files_of_the_skill(own: Own, lab: Lab, endpoin
 
     endpoint.reply = nosy
     own()
-    transcript = (lab.workspace / "iteration-1/eval-1/with_skill/transcript.jsonl").read_text()
+    transcript = (lab.workspace / "iteration-1/eval-1/with_skill/run-1/transcript.jsonl").read_text()
     assert "read -r said" not in transcript
     assert [json.loads(line)["call"]["decision"] for line in transcript.splitlines() if '"tool"' in line] == [
         "failed"
@@ -137,18 +139,18 @@ async def test_a_killed_eval_continues_each_run_answer_by_answer(own: Own, lab: 
         process.kill()
         process.wait(60)
     assert endpoint.gone.wait(60)
-    ended = {path.parent.parent.name for path in (lab.workspace / "iteration-1").glob("*/*/outcome.json")}
+    ended = {path.parents[2].name for path in (lab.workspace / "iteration-1").glob("*/*/*/outcome.json")}
     assert ended == {"eval-1"}
     before = len(endpoint.requests)
     endpoint.reply = model
     report = own("--jobs", 1)
     assert (report["iteration"], report["resumed"], report["errors"]) == (1, True, 0)
-    assert (lab.workspace / "iteration-1/eval-2/with_skill/outputs/out.txt").read_text() == "hello Bob\n"
+    assert (lab.workspace / "iteration-1/eval-2/with_skill/run-1/outputs/out.txt").read_text() == "hello Bob\n"
     asked = endpoint.requests[before:]
     assert [has_skill(each) for each in asked] == [True, False]
     # The first answer and its tool call are not repeated.
     assert sum(message["role"] == "assistant" for message in asked[0]["messages"]) == 1
-    assert lab.file("eval-2/with_skill/timing.json")["total_tokens"] == 220
+    assert lab.file("eval-2/with_skill/run-1/timing.json")["total_tokens"] == 220
 
 
 def test_a_model_that_fails_is_an_error_and_is_asked_again_in_a_new_attempt(
@@ -158,10 +160,10 @@ def test_a_model_that_fails_is_an_error_and_is_asked_again_in_a_new_attempt(
     endpoint.reply = lambda _: Raw(b'{"error": {"message": "no quota"}}', 400)
     report = own()
     assert report["errors"] == 2
-    assert "no quota" in lab.file("eval-1/with_skill/outcome.json")["error"]
+    assert "no quota" in lab.file("eval-1/with_skill/run-1/outcome.json")["error"]
     endpoint.reply = model
     assert own()["errors"] == 0
-    assert lab.file("eval-1/with_skill/outcome.json")["attempt"] == 2
+    assert lab.file("eval-1/with_skill/run-1/outcome.json")["attempt"] == 2
 
 
 def test_a_run_that_takes_too_long_is_a_timeout(own: Own, lab: Lab, endpoint: ModelEndpoint) -> None:
@@ -170,7 +172,7 @@ def test_a_run_that_takes_too_long_is_a_timeout(own: Own, lab: Lab, endpoint: Mo
     endpoint.reply = lambda _: Hang()
     report = own("--timeout", 1)
     assert report["errors"] == 2
-    assert lab.file("eval-1/with_skill/outcome.json")["status"] == "timeout"
+    assert lab.file("eval-1/with_skill/run-1/outcome.json")["status"] == "timeout"
 
 
 def test_a_judge_that_fails_leaves_the_run_ungraded_and_it_is_graded_later(
@@ -178,7 +180,7 @@ def test_a_judge_that_fails_leaves_the_run_ungraded_and_it_is_graded_later(
 ) -> None:
     endpoint.reply = lambda asked: "PASS, all of it" if judges(asked) else model(asked)
     assert own()["errors"] == 2
-    assert "no grading in 3 answers" in lab.file("eval-1/with_skill/outcome.json")["grading_error"]
+    assert "no grading in 3 answers" in lab.file("eval-1/with_skill/run-1/outcome.json")["grading_error"]
     endpoint.reply = model
     endpoint.requests.clear()
     assert own()["errors"] == 0

@@ -37,7 +37,7 @@ def test_a_dry_run_says_what_would_be_run_and_writes_nothing(lab: Lab) -> None:
 
 def test_a_dry_run_estimates_tokens_and_money_from_earlier_runs(lab: Lab) -> None:
     lab.report()
-    for file in (lab.workspace / "iteration-1").glob("*/*/timing.json"):
+    for file in (lab.workspace / "iteration-1").glob("*/*/*/timing.json"):
         own = 1000 if "with_skill" in file.parts else 400
         file.write_text(json.dumps({"total_tokens": own, "duration_ms": 2000, "cost_usd": own / 1000}))
     plan = lab.report("--dry-run", "--runs", 2, "--jobs", 2)["plan"]
@@ -125,7 +125,7 @@ def test_files_may_be_relative_to_evals_a_folder_or_the_skill_itself(lab: Lab, n
     report = lab.report(
         agent=lab.agent('for each in "$@"; do echo "$each"; done > "$3/out.txt"; echo hello >> "$3/out.txt"')
     )
-    out = (lab.workspace / "iteration-1/eval-1/without_skill/outputs/out.txt").read_text().split()
+    out = (lab.workspace / "iteration-1/eval-1/without_skill/run-1/outputs/out.txt").read_text().split()
     assert sorted(Path(each).name for each in out if each.endswith((".csv", ".md"))) == given
     said = "evals.json: the file SKILL.md is the skill, which only runs with it have: eval-1"
     assert (said in report["notes"]) is (not given)
@@ -143,7 +143,7 @@ def test_the_cases_may_lie_elsewhere_with_their_files(lab: Lab, tmp_path: Path) 
         agent=lab.agent('echo hello; cat "$4" > "$3/out.txt"; echo hello >> "$3/out.txt"'),
     )
     assert (report["plan"]["cases"], report["errors"]) == (1, 0)
-    assert (lab.workspace / "iteration-1/eval-1/with_skill/outputs/out.txt").read_text() == "1hello\n"
+    assert (lab.workspace / "iteration-1/eval-1/with_skill/run-1/outputs/out.txt").read_text() == "1hello\n"
     done = lab.run("--evals", elsewhere / "none.json")
     assert (done.returncode, "none.json: there is no such file; correct the path" in done.stderr) == (2, True)
 
@@ -189,7 +189,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def old_outputs(lab: Lab, iteration: int = 1) -> str:
-    return (lab.workspace / f"iteration-{iteration}/eval-1/old_skill/outputs/out.txt").read_text()
+    return (lab.workspace / f"iteration-{iteration}/eval-1/old_skill/run-1/outputs/out.txt").read_text()
 
 
 def test_the_baseline_is_a_git_revision_of_the_skills_folder_and_the_work_tree_stays(lab: Lab) -> None:
@@ -203,7 +203,7 @@ def test_the_baseline_is_a_git_revision_of_the_skills_folder_and_the_work_tree_s
     report = lab.report("--baseline", "v1")
     assert template.read_text() == "hello again\n"
     assert old_outputs(lab) == "hello\n"
-    assert (lab.workspace / "iteration-1/eval-1/with_skill/outputs/out.txt").read_text() == "hello again\n"
+    assert (lab.workspace / "iteration-1/eval-1/with_skill/run-1/outputs/out.txt").read_text() == "hello again\n"
     assert report["plan"]["arms"] == ["with_skill", "old_skill"]
     assert report["run_summary"].keys() == {"with_skill", "old_skill", "delta"}
     assert lab.file("benchmark.json")["metadata"]["baseline"] == "v1"

@@ -37,7 +37,7 @@ async def test_a_killed_eval_leaves_no_process_and_continues_without_repeating_a
         process.wait(60)
     if sys.platform == "linux":
         assert await becomes(lambda: not sleepers(seconds))
-    done = (lab.workspace / "iteration-1").glob("*/*/outcome.json")
+    done = (lab.workspace / "iteration-1").glob("*/*/*/outcome.json")
     before = {path: path.stat().st_mtime_ns for path in done}
     assert len(before) == 2
     assert not (lab.workspace / "iteration-1" / "benchmark.json").exists()
@@ -116,8 +116,8 @@ def test_an_edit_during_the_eval_changes_no_run(lab: Lab) -> None:
 def test_damaged_files_count_as_missing(lab: Lab) -> None:
     lab.report()
     place = lab.workspace / "iteration-1"
-    (place / "eval-1/with_skill/outcome.json").write_bytes(b"\xff{")
-    (place / "eval-2/with_skill/grading.json").write_text("[" * 100_000)
+    (place / "eval-1/with_skill/run-1/outcome.json").write_bytes(b"\xff{")
+    (place / "eval-2/with_skill/run-1/grading.json").write_text("[" * 100_000)
     report = lab.report()
     assert (report["iteration"], report["plan"]["runs_to_do"], report["errors"]) == (1, 1, 0)
     (place / "config.json").write_text("{}")

@@ -132,7 +132,7 @@ def test_patterns_name_assertions_that_say_nothing_flaky_ones_and_outliers(tmp_p
 def test_the_report_names_the_outliers_that_eval_names(tmp_path: Path, seconds: tuple[float, ...]) -> None:
     runs = [run_of(Arm.WITH_SKILL, name=f"case-{number}", seconds=each) for number, each in enumerate(seconds)]
     for run in runs:
-        folder = tmp_path / "iteration-1" / run.key.path(1)
+        folder = tmp_path / "iteration-1" / str(run.key)
         write_run(folder, grading(True), timing=run.outcome.timing())
     made = benchmark_of(runs, Arm.WITHOUT_SKILL, METADATA)
     write(tmp_path / "iteration-1/benchmark.json", made)
@@ -149,7 +149,7 @@ def test_the_numbers_of_the_benchmark_are_those_of_the_report(tmp_path: Path) ->
     """The folders of the runs may have been changed since."""
     runs = [run_of(arm, [arm is Arm.WITH_SKILL]) for arm in (Arm.WITH_SKILL, Arm.WITHOUT_SKILL)]
     for run in runs:
-        write_run(tmp_path / "iteration-1" / run.key.path(1), grading(False))
+        write_run(tmp_path / "iteration-1" / str(run.key), grading(False))
     write(tmp_path / "iteration-1/benchmark.json", benchmark_of(runs, Arm.WITHOUT_SKILL, METADATA))
     scores = read_workspace(tmp_path).iterations[0].scores
     assert [each.rate.mean for each in scores.arms if each.rate] == [1.0, 0.0]

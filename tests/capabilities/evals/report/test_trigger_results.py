@@ -29,13 +29,29 @@ def optimized(root: Path, *, adopted: bool, **more: Any) -> TriggerSet:
         "opened": True,
         "old": {"passed": 0, "total": 2, "results": [query(f"test {n}", should=True, triggers=0) for n in range(2)]},
         "new": {"passed": 2, "total": 2, "results": [query(f"test {n}", should=True, triggers=3) for n in range(2)]},
-        "comparison": {"wins": 2, "losses": 0, "p": 0.5, "verdict": "no verdict", "queries_needed": 6},
+        "comparison": {
+            "wins": 2,
+            "losses": 0,
+            "p": 0.25,
+            "gain": 0.5,
+            "interval": [0.1, 0.9],
+            "should_trigger": {"queries": 2, "new_rate": 1.0, "old_rate": 0.0, "gain": 1.0, "p_harm": 0.75},
+            "should_not_trigger": {"queries": 2, "new_rate": 1.0, "old_rate": 1.0, "gain": 0.0, "p_harm": 0.5},
+            "errors": {"new": {"errors": 1, "runs": 12}, "old": {"errors": 0, "runs": 12}},
+            "verdict": "better" if adopted else "no verdict",
+            "queries_needed": None if adopted else 6,
+        },
     }
     decision = {
         "best_round": 1,
         "adopted": adopted,
         "description": f"Description {int(adopted)}.",
-        "reason": "the new description wins: 2 of 2 queries of the sealed test pass, with the old one 0",
+        "proposed": not adopted,
+        "reason": "the new description is adopted"
+        if adopted
+        else "no verdict, so the new description is only proposed",
+        "gain": 0.3 if adopted else None,
+        "gain_interval": [0.05, 0.6] if adopted else None,
         "test": test,
     }
     costs = {"runs_made": 1064, "total_tokens": 1_234_567, "agent_seconds": 88.5, "cost_usd": 1.5}
@@ -61,7 +77,7 @@ def test_the_description_that_the_skill_has_counts(tmp_path: Path, *, adopted: b
     assert all(whose in gate.words for gate in gates)
     if adopted:
         page = Parsed(current_page(read_workspace(tmp_path))).text
-        assert "As wanted, new description" in page
+        assert "Loaded it, new description" in page
         assert optimized(tmp_path, adopted=False).results == found.replaced
 
 
@@ -71,18 +87,44 @@ def test_without_the_outcomes_of_the_new_description_it_says_so(tmp_path: Path) 
     assert "not in this file" in trigger_verdict(found).reason
 
 
-def test_a_decision_has_intervals_and_says_that_it_may_be_chance(tmp_path: Path) -> None:
+def test_a_decision_has_the_gain_both_kinds_of_queries_and_the_errors_of_each_description(tmp_path: Path) -> None:
     decision = optimized(tmp_path, adopted=True).decision
     assert decision is not None
-    assert (decision.tone, decision.title) == (Tone.NONE, "Adopted, no verdict")
+    assert (decision.tone, decision.title) == (Tone.GOOD, "Adopted, better")
     assert decision.reason == (
-        "sealed test, new description: 2 of 2 queries (95 % interval 0.34 to 1.00); sealed test, old description: "
-        "0 of 2 queries (95 % interval 0.00 to 0.66); only the new one passes 2, only the old one 0 (McNemar's exact "
-        "test: p = 0.5); about 6 queries would show a difference of this size."
+        "the new description is adopted; gain +0.30 (95 % interval 0.05 to 0.60), corrected for the adoption; sealed "
+        "test: measured +0.50 (95 % interval 0.10 to 0.90); 2 queries that should load the skill: loaded in 100% of "
+        "the runs, with the old description in 0%; 2 queries that should not: loaded in 100% of the runs, with the old "
+        "description in 100%; 1 of 12 runs with the new description failed."
     )
     found = read_workspace(tmp_path)
-    assert "Adopted, no verdict" in markdown(found)
-    assert "Adopted, no verdict" in Parsed(current_page(found)).text
+    assert "Adopted, better" in markdown(found)
+    assert "Adopted, better" in Parsed(current_page(found)).text
+
+
+def test_a_description_without_a_verdict_is_only_proposed(tmp_path: Path) -> None:
+    decision = optimized(tmp_path, adopted=False).decision
+    assert decision is not None
+    assert (decision.tone, decision.title) == (Tone.NONE, "Only proposed, no verdict")
+    assert "about 6 queries would show a gain of this size" in decision.reason
+
+
+def test_false_alarms_are_called_so_in_the_page_and_in_markdown(tmp_path: Path) -> None:
+    write_triggers(tmp_path / "triggers-1", [query(str(place), should=False, triggers=3) for place in range(8)])
+    found = read_workspace(tmp_path)
+    assert "of 8 that should not, 8 loaded it: 8 false alarms" in markdown(found)
+    page = Parsed(current_page(found)).text
+    assert "should not: false alarms8 of 8" in page
+    assert "✗ false alarm" in page
+
+
+def test_decisions_of_earlier_versions_are_shown(tmp_path: Path) -> None:
+    compared = {"wins": 2, "losses": 0, "p": 0.5, "verdict": "no verdict", "queries_needed": 6}
+    old = {"adopted": True, "reason": "the new description wins", "test": {"opened": True, "comparison": compared}}
+    decision = optimized(tmp_path, adopted=True, decision=old).decision
+    assert decision is not None
+    assert decision.title == "Adopted, no verdict"
+    assert decision.reason.startswith("the new description wins; ")
 
 
 def test_a_gate_that_passes_is_not_contradicted(tmp_path: Path) -> None:

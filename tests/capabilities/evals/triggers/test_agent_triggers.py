@@ -262,13 +262,18 @@ async def test_a_killed_test_continues_without_a_repetition(lab: Lab) -> None:
     assert lab.results(2)["costs"]["runs_made"] == 15
 
 
-POSITIVE = [f"harbour {number}" for number in range(5)] + [f"island {number}" for number in range(5)]
-NEGATIVE = [f"weather {number}" for number in range(8)]
+POSITIVE = [f"harbour {number:02}" for number in range(8)] + [f"island {number:02}" for number in range(14)]
+NEGATIVE = [f"weather {number:02}" for number in range(16)]
+FEW = 8
+"""Queries of each kind, too few to seal any."""
 
 
-def optimize(lab: Lab, endpoint: ModelEndpoint, *arguments: object) -> subprocess.CompletedProcess[str]:
+def optimize(
+    lab: Lab, endpoint: ModelEndpoint, *arguments: object, each: int | None = None
+) -> subprocess.CompletedProcess[str]:
     lab.obey(needs=["island", "weather"])
-    lab.ask(*((query, True) for query in POSITIVE), *((query, False) for query in NEGATIVE))
+    should = POSITIVE if each is None else [*POSITIVE[: each // 2], *POSITIVE[each // 2 - each :]]
+    lab.ask(*((query, True) for query in should), *((query, False) for query in NEGATIVE[:each]))
     return lab.run("--optimize", "--model", endpoint.model, "--json", "--runs", 1, *arguments)
 
 
@@ -292,8 +297,14 @@ def test_a_better_description_is_chosen_by_validation_and_adopted_by_the_sealed_
     decision = found["decision"]
     assert (decision["best_round"], decision["adopted"], decision["description"]) == (2, True, BETTER)
     assert decision["test"]["old"]["passed"] < decision["test"]["new"]["passed"] == decision["test"]["new"]["total"]
-    assert decision["test"]["comparison"]["verdict"] == "no verdict"
+    compared = decision["test"]["comparison"]
+    assert (compared["verdict"], compared["losses"]) == ("better", 0)
+    assert compared["should_not_trigger"]["queries"] == 10
+    assert 0 <= decision["gain_interval"][0] <= decision["gain"] <= compared["gain"]
+    assert found["missing_for_verdict"] == {"should_trigger": 0, "should_not_trigger": 0}
     assert (found["holdout"]["old"]["passed"], found["holdout"]["new"]["passed"]) == (1, 2)
+    # Two fresh queries decide nothing.
+    assert found["holdout"]["comparison"]["verdict"] == "no verdict"
     # Nothing but the description has changed.
     new = (lab.skill / "SKILL.md").read_bytes()
     assert new == raw.replace(OLD.encode(), json.dumps(BETTER).encode())
@@ -351,7 +362,9 @@ def test_a_model_that_never_writes_a_description_between_tags_ends_the_optimizat
 
 
 @pytest.mark.parametrize("named", ["split", "files"])
-def test_queries_in_two_parts_choose_and_decide_by_validation(lab: Lab, endpoint: ModelEndpoint, named: str) -> None:
+def test_queries_in_two_parts_choose_a_description_that_is_only_proposed(
+    lab: Lab, endpoint: ModelEndpoint, named: str
+) -> None:
     lab.obey(needs=["island", "weather"])
     parts = {
         "train": [("harbour 1", True), ("island 1", True), ("weather 1", False)],
@@ -369,20 +382,93 @@ def test_queries_in_two_parts_choose_and_decide_by_validation(lab: Lab, endpoint
         ]
         (lab.skill / "evals" / "eval_queries.json").write_text(json.dumps(listed))
     endpoint.script = [tagged(BETTER)]
+    raw = (lab.skill / "SKILL.md").read_bytes()
     done = lab.run("--optimize", "--model", endpoint.model, "--json", "--runs", 1, "--apply")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1
+    assert "--apply --force writes it all the same" in done.stderr
+    assert (lab.skill / "SKILL.md").read_bytes() == raw
     found = json.loads(done.stdout)
     assert {each["query"]: each["split"] for each in found["results"]} == {
         query: part for part, asked in parts.items() for query, _ in asked
     }
     decision = found["decision"]
-    assert (decision["adopted"], decision["description"]) == (True, BETTER)
+    assert (decision["adopted"], decision["proposed"]) == (False, True)
+    assert (decision["description"], decision["best_description"]) == (OLD, BETTER)
     assert decision["test"] == {"opened": False, "comparison": None}
-    assert "3 of 3 queries of validation pass, with the old one 2" in decision["reason"]
-    assert "check it with fresh queries" in decision["reason"]
+    assert "10 more that should trigger and 10 more that should not" in decision["reason"]
     assert found["costs"]["planned"]["sealed_test"] == 0
     assert "island 2" not in json.dumps(endpoint.requests)
     assert "no verdict" in (lab.workspace / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("flags", [("--apply", "--force"), ()])
+def test_without_a_verdict_a_description_is_proposed_and_written_by_force_alone(
+    lab: Lab, endpoint: ModelEndpoint, flags: tuple[str, ...]
+) -> None:
+    endpoint.script = [tagged(BETTER)]
+    done = optimize(lab, endpoint, *flags, each=FEW)
+    assert done.returncode == 0, done.stderr
+    # Said before anything is spent.
+    missing = "write 7 more that should trigger and 7 more that should not"
+    assert missing in done.stderr
+    found = json.loads(done.stdout)
+    assert found["missing_for_verdict"] == {"should_trigger": 7, "should_not_trigger": 7}
+    assert (found["decision"]["adopted"], found["decision"]["proposed"]) == (False, True)
+    assert found["decision"]["test"] == {"opened": False, "comparison": None}
+    assert found["costs"]["planned"]["sealed_test"] == 0
+    if not flags:
+        refused = run("triggers", lab.skill, "--apply")
+        assert refused.returncode == 1
+        assert "nothing is applied: no verdict" in refused.stderr
+        assert "--apply --force" in refused.stderr
+        assert run("triggers", lab.skill, "--apply", "--force").returncode == 0
+    assert json.dumps(BETTER) in (lab.skill / "SKILL.md").read_text(encoding="utf-8")
+
+
+def test_a_description_that_is_worse_on_the_sealed_queries_is_not_written(lab: Lab) -> None:
+    folder = lab.workspace / "triggers-1"
+    folder.mkdir(parents=True)
+    decision = {
+        "adopted": False, "proposed": True, "reason": "the old description stays: it is worse",
+        "description": OLD, "best_description": WORSE,
+    }  # fmt: skip
+    (folder / "results.json").write_text(json.dumps({"description": OLD, "decision": decision}))
+    raw = (lab.skill / "SKILL.md").read_bytes()
+    done = run("triggers", lab.skill, "--apply")
+    assert (done.returncode, (lab.skill / "SKILL.md").read_bytes()) == (1, raw)
+    assert "it is worse" in done.stderr
+    assert run("triggers", lab.skill, "--apply", "--force").returncode == 0
+    assert (lab.skill / "SKILL.md").read_bytes() == raw.replace(OLD.encode(), json.dumps(WORSE).encode())
+
+
+def test_sealed_queries_make_all_their_runs(lab: Lab, endpoint: ModelEndpoint) -> None:
+    endpoint.script = [tagged(BETTER)]
+    found = json.loads(optimize(lab, endpoint, "--rounds", 1, "--runs", 3).stdout)
+    tests = found["decision"]["test"]
+    assert all(each["runs"] == 3 for name in ("old", "new") for each in tests[name]["results"])
+    assert all(each["runs"] == 2 for each in found["results"])
+
+
+def test_false_alarms_are_called_so(lab: Lab) -> None:
+    lab.ask(("the shore at noon", True), *((f"harbour {number}", False) for number in range(8)))
+    printed = lab.run("--runs", 1).stdout
+    assert (
+        "of 1 that should load the skill, none loaded it; of 8 that should not, 8 loaded it: 8 false alarms" in printed
+    )
+    assert "as they should" not in printed
+    page = (lab.workspace / "report.html").read_text(encoding="utf-8")
+    assert "✗ false alarm" in page
+    assert "should not: false alarms" in page
+
+
+def test_a_set_that_is_too_small_for_a_verdict_says_how_many_queries_are_missing(lab: Lab) -> None:
+    for flags in ((), ("--dry-run",)):
+        said = lab.run("--runs", 1, *flags).stdout
+        assert "write 13 more that should trigger and 14 more that should not" in said
+    missing = {"should_trigger": 13, "should_not_trigger": 14}
+    assert json.loads(lab.run("--dry-run", "--json").stdout)["missing_for_verdict"] == missing
+    lab.ask(*((query, True) for query in POSITIVE), *((query, False) for query in NEGATIVE))
+    assert "too few queries" not in lab.run("--dry-run").stdout
 
 
 def test_one_of_two_files_of_queries_is_refused(lab: Lab) -> None:
@@ -406,7 +492,7 @@ def test_the_old_description_stays_if_no_other_is_better_and_the_test_stays_seal
     assert found["decision"]["test"] == {"opened": False, "comparison": None}
     assert "another structure" in json.dumps(endpoint.requests[-1])
     assert (lab.skill / "SKILL.md").read_bytes() == raw
-    # The same description again needs no run: 13 queries of training and validation, twice, and the canary.
+    # The same description again needs no run: the queries of training and validation, twice, and the canary.
     assert found["costs"]["runs_made"] == 1 + 2 * len(found["results"])
 
 
@@ -456,13 +542,14 @@ def test_a_link_in_the_workspace_leads_nowhere(lab: Lab, tmp_path: Path) -> None
 
 def test_a_sealed_test_is_opened_once_also_over_several_optimizations(lab: Lab, endpoint: ModelEndpoint) -> None:
     endpoint.script = [tagged(BETTER)]
-    sealed: list[set[str]] = []
-    for number in (1, 2):
-        assert optimize(lab, endpoint, "--rounds", 1).returncode == 0
-        sealed.append({each["query"] for each in lab.results(number)["decision"]["test"]["old"]["results"]})
-    assert sealed[0]
-    assert sealed[1]
-    assert not sealed[0] & sealed[1]
+    assert optimize(lab, endpoint, "--rounds", 1).returncode == 0
+    sealed = lab.results(1)["decision"]["test"]["old"]["results"]
+    assert len(sealed) == 13 + 10
+    # Those that are left are too few, so nothing is sealed.
+    done = optimize(lab, endpoint, "--rounds", 1)
+    assert done.returncode == 0
+    assert lab.results(2)["decision"]["test"] == {"opened": False, "comparison": None}
+    assert lab.results(2)["missing_for_verdict"] == {"should_trigger": 1, "should_not_trigger": 4}
 
 
 def test_an_outage_opens_no_sealed_test_and_the_same_command_continues(lab: Lab, endpoint: ModelEndpoint) -> None:
@@ -516,8 +603,9 @@ def test_a_model_that_fails_is_an_error_and_not_an_answer(lab: Lab, endpoint: Mo
         (("--agent-command", "agent"), "has no {prompt}"),
         (("--agent-command", "agent {prompt}", "--agent-model", "x"), "name the model in the command"),
         (("--optimize",), "name one with --agent"),
+        (("--agent-command", "agent {prompt}", "--force"), "--force belongs to --apply"),
         (("--agent-command", "agent {prompt}", "--agent-home", "nowhere"), "expected a folder"),
-        (("--agent-command", "agent {prompt}", "--optimize"), "at least 3 queries of each kind"),
+        (("--agent-command", "agent {prompt}", "--optimize"), "at least 2 queries of each kind"),
         (("--agent", "skillserve"), "name one with --model"),
         (("--agent-command", "agent {prompt}", "--holdout", "nowhere.json"), "there is no such file"),
         (("--agent-command", "agent {prompt}", "--catalog", "nowhere"), "expected a folder of skills"),

@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from skills_core.evals.triggers.drafting import EACH
+from skills_core.evals.triggers.parts import missing_queries
+from skills_core.evals.triggers.queries import queries_in
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint, Raw
 from tests.server.cli.test_cli import run
 
 
-def draft(should: int = 10, should_not: int = 10, expected: str | None = "csv-import") -> str:
+def draft(should: int = EACH, should_not: int = EACH, expected: str | None = "csv-import") -> str:
     queries: list[dict[str, Any]] = [{"query": f"analyze {n}.csv", "should_trigger": True} for n in range(should)]
     queries += [
         {"query": f"load {n}.csv into postgres", "should_trigger": False, "expected_skill": expected}
@@ -34,17 +37,18 @@ def write(skill: Path, endpoint: ModelEndpoint, *arguments: object) -> subproces
     return run("triggers", skill, "--write-queries", *flags, *arguments)
 
 
-def test_twenty_queries_are_written_and_can_be_ranked(skill: Path, endpoint: ModelEndpoint) -> None:
+def test_queries_enough_for_a_verdict_are_written_and_can_be_ranked(skill: Path, endpoint: ModelEndpoint) -> None:
     endpoint.script = [f"Here you are:\n```json\n{draft()}\n```"]
     done = write(skill, endpoint)
     assert (done.returncode, done.stdout.count("\n")) == (0, 2), done.stderr
     assert "asks http" in done.stderr
     written = json.loads((skill / "evals/eval_queries.json").read_text(encoding="utf-8"))
-    assert [query["should_trigger"] for query in written] == [True] * 10 + [False] * 10
+    assert [query["should_trigger"] for query in written] == [True] * EACH + [False] * EACH
     assert written[0] == {"query": "analyze 0.csv", "should_trigger": True}
-    assert written[10]["expected_skill"] == "csv-import"
+    assert written[EACH]["expected_skill"] == "csv-import"
+    assert not missing_queries(queries_in(skill / "evals/eval_queries.json"))
     ranked = json.loads(run("triggers", skill, "--no-model", "--catalog", skill.parent, "--json").stdout)
-    assert len(ranked["queries"]) == 20
+    assert len(ranked["queries"]) == 2 * EACH
 
 
 def test_the_model_sees_the_skill_and_its_rivals_between_random_marks(skill: Path, endpoint: ModelEndpoint) -> None:
@@ -63,7 +67,7 @@ def test_the_model_sees_the_skill_and_its_rivals_between_random_marks(skill: Pat
     [
         ("no", "there is no JSON object"),
         ('{"a": 1}', "there is no JSON object with queries"),
-        (draft(should=9), "not 9 that should trigger and 10 others"),
+        (draft(should=9), "not 9 that should trigger and 20 others"),
         (draft(expected="nonsense"), "there is no skill 'nonsense'"),
         (draft().replace("analyze 1.csv", "analyze 0.csv"), "this is query 1 again"),
         ('{"queries": 1}', "expected a list"),

@@ -142,8 +142,8 @@ def test_a_run_of_three_times_the_others_is_an_outlier_with_its_transcript() -> 
         ("eval-z", "time", 6.0),
         ("eval-one", "tokens", 1000),
     ]
-    assert found[0]["transcript"] == "eval-z/with_skill/transcript.jsonl"
-    assert any("read eval-z/with_skill/transcript.jsonl" in note for note in made["notes"])
+    assert found[0]["transcript"] == "eval-z/with_skill/run-1/transcript.jsonl"
+    assert any("read eval-z/with_skill/run-1/transcript.jsonl" in note for note in made["notes"])
 
 
 def test_milliseconds_and_two_runs_have_no_outliers() -> None:
@@ -223,7 +223,7 @@ def test_an_outcome_is_read_back_and_a_damaged_one_is_none() -> None:
 
 def test_one_run_has_its_files_in_the_arm_and_several_have_folders() -> None:
     key = RunKey("eval-x", WITH, 2)
-    assert (key.path(1), key.path(3)) == ("eval-x/with_skill", "eval-x/with_skill/run-2")
+    assert (str(key), key.flat) == ("eval-x/with_skill/run-2", "eval-x/with_skill")
 
 
 SEED = {
@@ -426,6 +426,27 @@ def test_conditions_say_what_the_output_must_have_and_their_names_are_kept() -> 
     assert [each.text for each in listed.assertions] == texts
 
 
+def test_what_must_not_hold_is_an_assertion_too() -> None:
+    (found,) = read(
+        one(must_not_have=["a guess"], anti_expectations="It asks back", checks={"must_not_contain": ["x"]})
+    )
+    assert [(each.text, each.absent) for each in found.assertions] == [
+        ("must not contain: x", "x"),
+        ("must not have: a guess", "a guess"),
+        ("must not hold: It asks back", "It asks back"),
+    ]
+    # A command says itself when it passes.
+    (checked,) = read(one(must_not_have=[{"text": "a log", "check": "! test -f log"}]))
+    assert checked.assertions == (Assertion("must not have: a log", "! test -f log"),)
+    assert notes_of(one(must_not_have=["a guess"])) == ()
+
+
+def test_what_must_not_hold_is_part_of_what_a_grading_rests_on() -> None:
+    cases = [EvalCase(1, "x", "p", assertions=(Assertion("must not have: a", absent=each),)) for each in (None, "a")]
+    first, second = (grading_basis(case, "judge")["assertions"] for case in cases)
+    assert first != second
+
+
 def test_what_is_not_read_is_noted() -> None:
     value = {
         "setup": {"cmd": "x"},
@@ -451,7 +472,6 @@ def test_what_is_not_read_is_noted() -> None:
         "not read in the file: setup (1)",
         "fields of assertions that are not read: w (1)",
         "fields of cases that are not read: turns (1), hook (1)",
-        "not graded, as a judge has nothing to quote for what is absent; write checks: must_not_have (1)",
     )
     assert notes_of(SEED) == ()
 

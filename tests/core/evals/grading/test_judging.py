@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.evals.grading.cases import EvalCase
+from skills_core.evals.grading.cases import Assertion, EvalCase
 from skills_core.evals.grading.judging import (
     Material,
     OutputFile,
@@ -43,7 +43,7 @@ def verdicts(*entries: dict[str, Any]) -> str:
 
 
 async def graded(answer: str, *assertions: str) -> list[tuple[bool, str]]:
-    results, _ = await judge(ScriptedModel(answer), CASE, assertions, MATERIAL)
+    results, _ = await judge(ScriptedModel(answer), CASE, tuple(map(Assertion, assertions)), MATERIAL)
     return [(each.passed, each.evidence) for each in results]
 
 
@@ -81,9 +81,30 @@ async def test_a_short_quote_counts_as_a_whole_line() -> None:
 
 async def test_a_fail_has_the_reason_and_notes_are_about_the_assertion() -> None:
     answer = verdicts({"passed": False, "reason": "No axis."}, {"passed": False, "note": "any output passes"})
-    results, notes = await judge(ScriptedModel(answer), CASE, ("axes", "output"), MATERIAL)
+    results, notes = await judge(ScriptedModel(answer), CASE, (Assertion("axes"), Assertion("output")), MATERIAL)
     assert [each.evidence for each in results] == ["No axis.", "The judge gives no reason."]
     assert notes == ["'output': any output passes"]
+
+
+async def test_what_must_not_hold_passes_if_the_judge_says_that_it_does_not() -> None:
+    model = ScriptedModel(
+        verdicts(
+            {"passed": False, "reason": "It is nowhere."},
+            {"passed": True, "quote": "Total Revenue:", "reason": "Said."},
+            {"passed": True},
+        )
+    )
+    names = ("a guess", "the revenue", "no axes")
+    denied = [Assertion(f"must not have: {each}", absent=each) for each in names]
+    results, _ = await judge(model, CASE, denied, MATERIAL)
+    assert [(each.text, each.passed, each.evidence) for each in results] == [
+        ("must not have: a guess", True, "It is nowhere."),
+        ("must not have: the revenue", False, '"Total Revenue:". Said.'),
+        ("must not have: no axes", False, "The judge gives no reason."),
+    ]
+    asked = str(model.conversations[0])
+    assert "2. the revenue" in asked
+    assert "must not have" not in asked
 
 
 @pytest.mark.parametrize(
@@ -98,15 +119,15 @@ async def test_a_fail_has_the_reason_and_notes_are_about_the_assertion() -> None
 )
 async def test_an_answer_in_another_form_is_asked_for_again_and_then_an_error(answer: str, says: str) -> None:
     model = ScriptedModel(answer, verdicts({"passed": False}))
-    await judge(model, CASE, ("x",), MATERIAL)
+    await judge(model, CASE, (Assertion("x"),), MATERIAL)
     assert says in str(model.conversations[1])
     with pytest.raises(NoAnswerError, match="no grading in 3 answers"):
-        await judge(ScriptedModel(answer, answer, answer), CASE, ("x",), MATERIAL)
+        await judge(ScriptedModel(answer, answer, answer), CASE, (Assertion("x"),), MATERIAL)
 
 
 async def test_the_judge_sees_the_work_between_marks_it_cannot_contain_and_all_assertions() -> None:
     model = ScriptedModel(verdicts({"passed": False}, {"passed": False}))
-    await judge(model, CASE, ("first one", "second one"), MATERIAL)
+    await judge(model, CASE, (Assertion("first one"), Assertion("second one")), MATERIAL)
     shown = str(model.conversations[0])
     for text in ("=== outputs/report.md ===", "not shown: binary", "1. first one", "2. second one", "<material-"):
         assert text in shown

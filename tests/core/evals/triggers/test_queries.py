@@ -15,18 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Catalog, Skill, SkillSearch, load_skills
+from skills_core.evals.triggers.parts import MissingQueries, Part, SplitError, missing_queries, split_queries
 from skills_core.evals.triggers.queries import (
     MAX_FILE,
     MAX_QUERIES,
     MAX_TEXT,
     QUERY_FILES,
-    Part,
     Query,
     QueryFileError,
-    SplitError,
     queries_of_skill,
     read_queries,
-    split_queries,
 )
 from skills_core.evals.triggers.ranks import rank_queries, summarize
 from skills_core.skills.withheld_files import files_for_models
@@ -90,6 +88,22 @@ def test_wazas_lists_are_read_from_yaml_and_json() -> None:
         "should_not_trigger_prompts": [{"prompt": "Write a poem"}],
     }
     assert read(lists) == expected
+
+
+def test_fields_that_are_not_read_are_told() -> None:
+    told: list[str] = []
+    read_queries(WAZA.encode(), "trigger_tests.yaml", told.append)
+    assert told == ["trigger_tests.yaml: fields of queries that are not read: confidence (1)"]
+    entry = {"query": "a", "prompt": "b", "should_trigger": True, "_mine": 1, "why": "c"}
+    told.clear()
+    read_queries(json.dumps({"queries": [entry], "min_rate": 0.9, "skill": "csv"}).encode(), WHERE, told.append)
+    assert told == [
+        f"{WHERE}: not read in the file: min_rate (1)",
+        f"{WHERE}: fields of queries that are not read: prompt (1)",
+    ]
+    told.clear()
+    read_queries(json.dumps([{"query": "a", "should_trigger": True, "id": 1}]).encode(), WHERE, told.append)
+    assert told == []
 
 
 ENTRY_NAMES = ("query", "prompt", "input", "text")
@@ -218,24 +232,70 @@ def queries(positive: int, negative: int, **split: str) -> list[Query]:
     ]
 
 
-def test_each_part_has_its_share_of_both_kinds() -> None:
-    parts = split_queries(queries(10, 10), 0)
+@pytest.mark.parametrize(
+    ("size", "sizes"), [(15, [3, 2, 10]), (20, [5, 3, 12]), (30, [7, 5, 18]), (14, [8, 6, 0]), (10, [6, 4, 0])]
+)
+def test_three_fifths_of_each_kind_are_sealed_at_least_ten_and_none_if_ten_cannot_be(
+    size: int, sizes: list[int]
+) -> None:
+    parts = split_queries(queries(size, size), 0)
     for kind in (True, False):
-        sizes = [sum(each.should_trigger is kind for each in parts[part]) for part in Part]
-        assert sizes == [5, 3, 2]  # of the eight that are not sealed 60 to 40
+        assert [sum(each.should_trigger is kind for each in parts[part]) for part in Part] == sizes
 
 
-@pytest.mark.parametrize("size", range(3, 12))
+def test_no_kind_is_sealed_without_the_other() -> None:
+    parts = split_queries(queries(30, 10), 0)
+    assert parts[Part.TEST] == ()
+    assert missing_queries(queries(30, 10)) == MissingQueries(0, 5)
+
+
+@given(st.integers(2, 40), st.integers(2, 40), st.integers(0, 40))
+def test_adding_the_missing_queries_and_no_fewer_seals_ten_of_each_kind(
+    should: int, should_not: int, opened: int
+) -> None:
+    given_queries = queries(should, should_not)
+    known = {query.text for query in given_queries[:opened]}
+    missing = missing_queries(given_queries, known)
+
+    def sealed(more: MissingQueries) -> tuple[Query, ...]:
+        fresh = [
+            *(Query(f"fresh {number}", True, f"+{number}") for number in range(more.should)),
+            *(Query(f"fresh not {number}", False, f"-{number}") for number in range(more.should_not)),
+        ]
+        return split_queries([*given_queries, *fresh], 0, known)[Part.TEST]
+
+    found = sealed(missing)
+    assert all(sum(each.should_trigger is kind for each in found) >= 10 for kind in (True, False))
+    assert not {each.text for each in found} & known
+    for fewer in (missing._replace(should=missing.should - 1), missing._replace(should_not=missing.should_not - 1)):
+        assert min(fewer) < 0 or sealed(fewer) == ()
+
+
+def test_a_test_that_queries_name_counts_towards_the_ten() -> None:
+    named = {f"q{number}": "test" for number in [*range(6), *range(20, 24)]}
+    assert missing_queries(queries(20, 20, **named)) == MissingQueries(0, 0)
+    small = queries(6, 6, q0="test", q6="test", q1="train", q2="validation", q7="train", q8="validation")
+    assert missing_queries(small) == MissingQueries(9, 9)
+    assert [each.id for each in split_queries(small, 0)[Part.TEST]] == ["0", "6"]
+
+
+@pytest.mark.parametrize("second", ["validation", "test"])
+def test_two_parts_lack_a_sealed_one(second: str) -> None:
+    named = {f"q{number}": ("train" if number % 2 else second) for number in range(60)}
+    assert missing_queries(queries(30, 30, **named)) == MissingQueries(10, 10)
+
+
+@pytest.mark.parametrize("size", range(2, 32))
 def test_every_query_is_in_one_part_and_no_part_lacks_a_kind(size: int) -> None:
     given = queries(size, size)
     parts = split_queries(given, 7)
     found = [each.id for part in parts.values() for each in part]
     assert sorted(found) == sorted(each.id for each in given)
-    assert all({each.should_trigger for each in part} == {True, False} for part in parts.values())
+    assert all({each.should_trigger for each in part} == {True, False} for part in parts.values() if part)
 
 
 def test_the_split_depends_on_the_seed_and_not_on_the_order_of_the_file() -> None:
-    given = queries(10, 10)
+    given = queries(20, 20)
     first, again = split_queries(given, 1), split_queries(given[::-1], 1)
     assert all({*first[part]} == {*again[part]} for part in Part)
     assert any({*first[part]} != {*split_queries(given, 2)[part]} for part in Part)
@@ -272,28 +332,29 @@ def test_each_of_two_parts_needs_both_kinds_of_queries_and_one_of_them_is_for_tr
 
 
 def test_too_few_queries_and_unknown_parts_are_refused() -> None:
-    with pytest.raises(SplitError, match="no query that should trigger; write at least 3 queries of each kind"):
-        split_queries(queries(2, 5), 0)
+    with pytest.raises(SplitError, match="no query that should trigger; write at least 2 queries of each kind"):
+        split_queries(queries(1, 5), 0)
     with pytest.raises(SplitError, match=r"query 0: split is 'dev'; expected train, validation or test"):
         split_queries(queries(5, 5, q0="dev"), 0)
 
 
 def test_an_opened_query_is_never_sealed_again() -> None:
-    given = queries(10, 10)
+    given = queries(30, 30)
     first = split_queries(given, 0)
     opened = {each.text for each in first[Part.TEST]}
     second = split_queries(given, 0, opened)
-    assert len(second[Part.TEST]) == len(first[Part.TEST])
+    assert len(second[Part.TEST]) == 24  # all that are left
     assert not {each.text for each in second[Part.TEST]} & opened
     assert sorted(each.id for part in second.values() for each in part) == sorted(each.id for each in given)
     # Queries that only others have opened change nothing.
     assert split_queries(given, 0, {"another"}) == first
 
 
-def test_fresh_queries_are_asked_for_when_all_have_been_opened() -> None:
-    given = queries(4, 4)
-    with pytest.raises(SplitError, match="opened all queries for the test that should trigger; add fresh queries"):
-        split_queries(given, 0, {each.text for each in given})
+def test_fresh_queries_are_missing_when_all_have_been_opened() -> None:
+    given = queries(20, 20)
+    opened = {each.text for each in given}
+    assert missing_queries(given, opened) == MissingQueries(10, 10)
+    assert split_queries(given, 0, opened)[Part.TEST] == ()
     with pytest.raises(SplitError, match="query 1: an earlier optimization has opened it"):
         split_queries(queries(4, 4, q1="test"), 0, {"query 1"})
 

@@ -42,10 +42,9 @@ from skills_core.evals.triggers.results import (
     Round,
     SetResult,
     best_round,
-    compare,
-    decide,
     is_decided,
     is_settled,
+    loaded_by_kind,
     outcome_of,
     query_result,
     runs_needed,
@@ -138,27 +137,13 @@ def test_recall_and_false_positives_are_counted_apart() -> None:
     assert (found.passed.count, found.passed.total) == (3, 5)
     assert (found.recall.count, found.recall.total) == (1, 2)
     assert (found.false_positives.count, found.false_positives.total) == (1, 3)
-    assert (found.specificity.count, found.specificity.total) == (2, 3)
 
 
-def test_a_comparison_without_six_discordant_queries_has_no_verdict_but_says_how_many_it_takes() -> None:
-    few = compare(set_of(*[True] * 5, False), set_of(*[False] * 5, False))
-    assert (few["wins"], few["losses"], few["verdict"]) == (5, 0, "no verdict")
-    assert few["queries_needed"]
-    many = compare(set_of(*[True] * 6), set_of(*[False] * 6))
-    assert (many["verdict"], many["queries_needed"]) == ("better", None)
-    assert compare(set_of(*[False] * 6), set_of(*[True] * 6))["verdict"] == "worse"
-    assert compare(set_of(True), set_of(True))["queries_needed"] is None
-
-
-def test_the_old_description_stays_unless_the_new_one_passes_more_of_the_sealed_test() -> None:
-    assert decide(set_of(True, True), set_of(True, False)).adopted
-    assert not decide(set_of(True, False), set_of(False, True)).adopted
-    assert not decide(set_of(False, False), set_of(True, False)).adopted
-    broken = SetResult((result([E]),))
-    decision = decide(broken, set_of(False))
-    assert not decision.adopted
-    assert "no verdict" in decision.reason
+def test_words_say_how_many_queries_of_each_kind_loaded_the_skill() -> None:
+    should, should_not = loaded_by_kind(Rate(8, 10), Rate(8, 8))
+    assert should == "of 10 that should load the skill, 8 loaded it"
+    assert should_not == "of 8 that should not, 8 loaded it: 8 false alarms"
+    assert loaded_by_kind(Rate(0, 0), Rate(0, 8))[1] == "of 8 that should not, none loaded it"
 
 
 def test_the_best_round_is_that_of_validation_not_the_last_and_ties_go_to_the_earlier_one() -> None:
