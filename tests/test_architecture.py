@@ -77,7 +77,7 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"cost_options", "importing", "lint", "page", "run_eval"},
+    {"importing", "limit_options", "lint", "page", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from server.capabilities.evals.cost_options import MaxCost, MaxRequests, MaxSeconds, PriceIn, PriceOut
+from server.capabilities.evals.limit_options import (
+    MaxCost,
+    MaxFalse,
+    MaxRegression,
+    MaxRequests,
+    MaxSeconds,
+    MinPassRate,
+    MinRecall,
+    PriceIn,
+    PriceOut,
+)
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
 from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
@@ -85,28 +95,6 @@ Junit = Annotated[
 
 Markdown = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a summary as Markdown.", rich_help_panel=OptionGroup.REPORTS)
-]
-
-MinPassRate = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        max=1,
-        metavar="RATE",
-        help="Exit with code 1 if the pass rate is lower, or cannot be measured.",
-        rich_help_panel=OptionGroup.REPORTS,
-    ),
-]
-
-MaxRegression = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        max=1,
-        metavar="RATE",
-        help="Exit with code 1 if the pass rate is lower than the baseline's by more than this.",
-        rich_help_panel=OptionGroup.REPORTS,
-    ),
 ]
 
 
@@ -323,26 +311,6 @@ Clients = Annotated[
         rich_help_panel=OptionGroup.SKILLS,
     ),
 ]
-MinRecall = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        metavar="SHARE",
-        help="Exit with code 1 if a smaller share of the wanted queries finds the skill first.",
-        rich_help_panel=OptionGroup.REPORTS,
-    ),
-]
-MaxFalse = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        metavar="SHARE",
-        help="Exit with code 1 if a larger share of the unwanted queries finds the skill.",
-        rich_help_panel=OptionGroup.REPORTS,
-    ),
-]
 WriteQueries = Annotated[
     bool,
     typer.Option(
@@ -498,8 +466,7 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Test for which queries a skill is found or loaded.
 
-    The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict, and 4 if a bound of the costs was
-    reached.
+    The exit code is 1 if a limit is exceeded or the numbers carry no verdict, 4 if a bound of the costs was reached.
     """
     flags = locals()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -398,7 +399,7 @@ def _print_costs(skill: SkillCopy, sets: QuerySets, options: TriggerFlags, setti
     for line in forecast.lines():
         print_text(one_line(line))
     if sets.missing:
-        print_text(missing_line(sets.missing))
+        print_text(textwrap.fill(missing_line(sets.missing), 80, subsequent_indent="  "))
 
 
 def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None:

@@ -71,9 +71,9 @@ def test_the_model_that_revises_needs_a_price_and_its_requests_count(lab: Lab, e
     assert refused.returncode == 2
     assert "the price of" in refused.stderr
     assert lab.calls() == []
-    bounded = lab.run(*flags, "--max-requests", 10)
+    bounded = lab.run(*flags, "--max-requests", 14)
     assert bounded.returncode == STOPPED
-    assert len(lab.calls()) + len(endpoint.requests) == 10
+    assert len(lab.calls()) + len(endpoint.requests) == 14
     found = lab.results()
     assert (found["finished"], len(found["rounds"])) == (False, 1)
     assert lab.run(*flags, "--max-requests", 100).returncode in {0, 1}
@@ -98,11 +98,11 @@ def test_two_processes_in_one_workspace_share_the_bound(lab: Lab) -> None:
     lab.skill.joinpath("evals/evals.json").write_text(json.dumps({"evals": [{"prompt": "when is the harbour dry"}]}))
     template = f"{sys.executable} -I -S {PROGRAM} {{prompt}} # {{skill}}"
     words: list[Any] = ["eval", lab.skill, "--agent", "claude", "--agent-command", template, "--no-grade", "--runs", 4]
-    bounds = ["--workspace", lab.workspace, "--max-requests", 9]
+    bounds = ["--workspace", lab.workspace, "--max-requests", 6]
     command = [sys.executable, "-m", "server", *map(str, [*words, *bounds])]
     pipe = subprocess.PIPE
     evals = subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
-    queries = start(lab, lab.workspace, "--max-requests", 9)
+    queries = start(lab, lab.workspace, "--max-requests", 6)
     codes = {process.communicate(timeout=120)[0] and process.returncode for process in (evals, queries)}
     assert codes == {STOPPED}
-    assert spent(lab).requests == 9
+    assert spent(lab).requests == 6

@@ -1,10 +1,12 @@
-"""The options of `eval` and `triggers` that bound what they cost."""
+"""The options of `eval` and `triggers` that set limits: to what they cost, and to what their results may be."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final
 
 import typer
+
+from server.cli.help_pages import OptionGroup
 
 _COSTS: Final = "Costs"
 # A section of the help.
@@ -62,5 +64,48 @@ PriceOut = Annotated[
         help="Price of a million output tokens of the agent.",
         show_default="runs.prices, then known prices",
         rich_help_panel=_COSTS,
+    ),
+]
+MinPassRate = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="RATE",
+        help="Exit with code 1 if the pass rate is lower, or cannot be measured.",
+        rich_help_panel=OptionGroup.REPORTS,
+    ),
+]
+
+MaxRegression = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="RATE",
+        help="Exit with code 1 if the pass rate is lower than the baseline's by more than this.",
+        rich_help_panel=OptionGroup.REPORTS,
+    ),
+]
+
+MinRecall = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Exit with code 1 if a smaller share of the wanted queries finds the skill first.",
+        rich_help_panel=OptionGroup.REPORTS,
+    ),
+]
+
+MaxFalse = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Exit with code 1 if a larger share of the unwanted queries finds the skill.",
+        rich_help_panel=OptionGroup.REPORTS,
     ),
 ]
