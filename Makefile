@@ -144,13 +144,16 @@ connect-clients: install $(NODE_STAMP)
 manifests: $(DEPLOY_STAMP)
 	$(RENDER) > $(RENDERED)
 
-# Fails where the chart, the manifests or the compose files break their schemas, or the manifests are not the chart's.
+# Fails where the chart, the manifests, the compose files, the action or the workflows break their schemas, or the
+# manifests are not the chart's.
 manifests-check: $(DEPLOY_STAMP)
 	$(DEPLOY)/bin/helm lint --strict --quiet deploy/helm/skillserve
 	$(RENDER) | diff $(RENDERED) -
 	$(RENDER) --values deploy/helm/skillserve/ci/all-values.yaml > $(DEPLOY)/all.yaml
 	$(DEPLOY)/bin/kubernetes-validate --strict --quiet $(RENDERED) $(DEPLOY)/all.yaml
 	$(DEPLOY)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml deploy/compose/compose.yaml
+	$(DEPLOY)/bin/check-jsonschema --builtin-schema vendor.github-actions action.yml
+	$(DEPLOY)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 $(DEPLOY_STAMP): deploy/constraints.txt
 	$(PYTHON) -m venv $(DEPLOY)

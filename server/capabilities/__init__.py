@@ -26,6 +26,7 @@ from server.capabilities import (
     publish,
     remote,
     replicas,
+    review,
     runs,
     schedules,
     scripts,
@@ -59,4 +60,5 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     schedules.CAPABILITY,
     improve.CAPABILITY,
     evals.CAPABILITY,
+    review.CAPABILITY,
 )

@@ -124,11 +124,11 @@ def audit_path(path: Path, rules: Sequence[Rule], *, suppressions: bool = True) 
     if not os.path.lexists(path):
         fail(f"{shown}: there is no such file or folder; name a folder of skills or a SKILL.md", EXIT_USAGE)
     if path.name.lower() == MAIN_FILE_LOWERCASE:
-        yield _audited_folder(path.parent, apply, ())
+        yield audited_folder(path.parent, apply, ())
     elif os.path.isdir(path):  # noqa: PTH112 - `Path` raises for paths that cannot be accessed
         yield from _audited_below(path, apply)
     elif may_be_document(path.absolute()):
-        yield _audited_file(path, apply)
+        yield audited_file(path, apply)
     else:
         fail(f"{shown}: this is not a skill; name a folder of skills, a SKILL.md or a *.skill.md", EXIT_USAGE)
 
@@ -143,19 +143,20 @@ def _audited_below(path: Path, apply: Apply) -> Iterator[AuditedSkill]:
         if each.name in _MAIN_FILES:
             nested = (other.relative_to(each.parent) for other in folders if each.parent in other.parents)
             siblings = {other.name for other in folders if other.parent == each.parent.parent and other != each.parent}
-            yield _audited_folder(path / each.parent, apply, nested, siblings)
+            yield audited_folder(path / each.parent, apply, nested, siblings)
         elif not any(folder in each.parents for folder in folders):
-            yield _audited_file(path / each, apply)
+            yield audited_file(path / each, apply)
 
 
-def _audited_folder(folder: Path, apply: Apply, nested: Iterable[Path], siblings: Iterable[str] = ()) -> AuditedSkill:
+def audited_folder(folder: Path, apply: Apply, nested: Iterable[Path], siblings: Iterable[str] = ()) -> AuditedSkill:
     """Audit a folder, without the findings in the folders of skills that it contains, which have their own audit."""
     own = tuple(f"{each.as_posix()}/" for each in nested)
     findings = apply(replace(read_folder(folder), siblings=frozenset(siblings)))
     return AuditedSkill(_shown(folder), tuple(each for each in findings if not each.path.startswith(own)))
 
 
-def _audited_file(path: Path, apply: Apply) -> AuditedSkill:
+def audited_file(path: Path, apply: Apply) -> AuditedSkill:
+    """Audit a skill that is one file."""
     return AuditedSkill(_shown(path.parent), apply(read_file_of_skill(path)))
 
 

@@ -254,15 +254,14 @@ def extract_revision(skill: Path, revision: str, scratch: Path) -> Path:
     """
     kinds = "a folder, a snapshot (iteration-N) or a git revision"
     try:
-        prefix = _git(skill, "rev-parse", "--show-prefix").decode().strip()
-        commit = _git(skill, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        prefix = git_output(skill, "rev-parse", "--show-prefix").decode().strip()
+        commit = git_output(skill, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         tree = f"{commit.decode().strip()}:{prefix}".rstrip("/")
-        top = _git(skill, "rev-parse", "--show-toplevel").decode().rstrip("\n")
+        top = git_output(skill, "rev-parse", "--show-toplevel").decode().rstrip("\n")
         # From a folder that the revision does not have, git refuses to archive.
-        archive = _git(Path(top), "archive", "--format=tar", tree)
+        archive = git_output(Path(top), "archive", "--format=tar", tree)
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", b"") or b""
-        why = one_line(said.decode("utf-8", "replace").strip()) or "git does not know it"
+        why = said_by_git(error) or "git does not know it"
         raise EvalError(f"--baseline {revision}: expected {kinds} of {skill}: {why}") from None
     target = scratch / skill.name
     target.mkdir(parents=True)
@@ -274,10 +273,22 @@ def extract_revision(skill: Path, revision: str, scratch: Path) -> Path:
     return target
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def git_output(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
+    """Return what git prints in a folder; `given` is its standard input.
+
+    Raises:
+        OSError: git is not installed.
+        subprocess.SubprocessError: git refuses, or takes too long.
+        EvalError: the output is too large.
+    """
     # A skill that contains a repository without a work tree would configure programs that git runs.
     command: Sequence[str] = ("git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments)
-    done = subprocess.run(command, capture_output=True, check=True, timeout=_GIT_SECONDS, stdin=subprocess.DEVNULL)  # noqa: S603 - git, with fixed arguments
+    done = subprocess.run(command, capture_output=True, check=True, timeout=_GIT_SECONDS, input=given)  # noqa: S603 - git, with fixed arguments
     if len(done.stdout) > _MAX_ARCHIVE:
-        raise EvalError(f"{folder}: the skill at this revision has more than {_MAX_ARCHIVE} bytes")
+        raise EvalError(f"{folder}: git has more than {_MAX_ARCHIVE:,} bytes of the skills at this revision")
     return done.stdout
+
+
+def said_by_git(error: OSError | subprocess.SubprocessError) -> str:
+    """Return on one line why git failed; empty if it said nothing."""
+    return one_line((getattr(error, "stderr", b"") or b"").decode("utf-8", "replace").strip())

@@ -28,6 +28,7 @@ from server.capabilities.evals.report.scores import (
     spread_text,
 )
 from server.capabilities.evals.report.trigger_results import trigger_verdict
+from server.html.github import inline_markdown as _text
 from server.html.words import amount, dollars, percent
 from skills_core.diagnostics import counted, without_lone_surrogates
 from skills_core.evals.grading.effect import failed_runs
@@ -364,11 +365,6 @@ def _clean(text: str) -> str:
 
 
 _MAX_ROWS: Final = 100
-_MAX_TEXT: Final = 300
-
-# What GitHub takes for markup within a line, addresses that it makes links of included.
-_SIGNIFICANT = re.compile(r"([\\`*_\[\]<>|~&:$@]|(?<=www)\.)", re.IGNORECASE)
-
 _MARKS = {GateOutcome.PASSED: "✅", GateOutcome.FAILED: "❌", GateOutcome.NO_VERDICT: "⚠️"}
 
 
@@ -483,10 +479,3 @@ def _limited(rows: Sequence[str]) -> Iterator[str]:
     yield from rows[:_MAX_ROWS]
     if len(rows) > _MAX_ROWS:
         yield from ("", f"… and {len(rows) - _MAX_ROWS} more")
-
-
-def _text(text: str) -> str:
-    """Return foreign text on one line, without a meaning in Markdown or HTML."""
-    line = " ".join(with_hidden_shown(without_lone_surrogates(text)).split())
-    cut = line if len(line) <= _MAX_TEXT else f"{line[: _MAX_TEXT - 1]}…"
-    return _SIGNIFICANT.sub(r"\\\1", cut)

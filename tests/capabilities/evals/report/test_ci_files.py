@@ -120,6 +120,6 @@ def test_hostile_texts_stay_texts_in_markdown(tmp_path: Path) -> None:
     text = markdown(read_workspace(tmp_path))
     (row,) = [line for line in text.splitlines() if "details" in line]
     assert row == (
-        r"| \[x\](http\://e.vil) \`a\|b\` \<img src=x\> # head www\.e.vil | "
-        r"\| a \| b \| \</details\> !\[i\](http\://e.vil) \@team \$x\$ | 0 of 1 |"
+        r"| \[x\](http:&#8203;//e.vil) \`a\|b\` \<img src=x\> # head www.&#8203;e.vil | "
+        r"\| a \| b \| \</details\> !\[i\](http:&#8203;//e.vil) @&#8203;team \$x\$ | 0 of 1 |"
     )
