@@ -72,12 +72,12 @@ RUN_FLOORS = (
     {"trace", "workflow"},
     {"durable", "tools"},
     {"models", "run_skills"},
-    {"journal", "outcome"},
+    {"journal", "outcome", "spending"},
 )
 
 EVALS_FLOORS = (
     {"commands"},
-    {"importing", "isolation_options", "lint", "page", "run_eval"},
+    {"importing", "isolation_options", "limit_options", "lint", "page", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},
@@ -91,7 +91,7 @@ CORE_EVALS_FLOORS = (
     {"importing", "proposals"},
     {"grading", "triggers"},
     {"agents"},
-    {"feedback", "statistics"},
+    {"feedback", "forecast", "statistics"},
 )
 
 AUDIT_FLOORS = (

@@ -1,7 +1,8 @@
 """Print the results of commands: text or one JSON object on stdout, messages on stderr.
 
-Exit codes: 0 success, 1 the answer is no, 2 wrong usage, 3 there is nothing to verify. `script` exits with the code of
-its script, and like `timeout` and `env` has codes of its own for what the script did not do.
+Exit codes: 0 success, 1 the answer is no, 2 wrong usage, 3 there is nothing to verify, 4 a bound of the costs was
+reached. `script` exits with the code of its script, and like `timeout` and `env` has codes of its own for what the
+script did not do.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from skills_core.diagnostics import one_line
 EXIT_NO = 1
 EXIT_USAGE = 2
 EXIT_EMPTY = 3
+EXIT_BOUND = 4
 EXIT_LIMIT = 124
 EXIT_NOT_RUN = 125
 

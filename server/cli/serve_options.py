@@ -53,6 +53,9 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     history: list[str] | None = None
     improve: list[str] | None = None
     improve_review: bool = False
+    improve_max_cost: float | None = None
+    improve_max_requests: int | None = None
+    improve_max_seconds: int | None = None
     watch: WatchMode | None = None
     watch_debounce_ms: int | None = None
     log_level: LogLevel | None = None

@@ -36,9 +36,11 @@ class ImprovementReason(StrEnum):
     NO_HISTORY = "no_history"
     NOT_A_FOLDER = "not_a_folder"
     NO_MODEL = "no_model"
+    NO_PRICE = "no_price"
     BUSY = "busy"
     TOO_MANY = "too_many"
     # The model did not finish.
+    BOUND_REACHED = "bound_reached"
     TIME_LIMIT = "time_limit"
     RUN_FAILED = "run_failed"
     NOTHING_CHANGED = "nothing_changed"

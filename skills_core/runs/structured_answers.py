@@ -19,6 +19,7 @@ import anyio
 from skills_core.errors import SkillsError
 from skills_core.runs.models import describe_model_error, describe_validation_error
 from skills_core.runs.outcome import NO_USAGE, CriterionScore, Score, Usage
+from skills_core.runs.spending import BoundReachedError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -105,6 +106,7 @@ async def ask_until_usable(
     Raises:
         UnusableAnswersError: none of `at_most` answers can be used.
         NoAnswerError: a request fails, or time is up.
+        BoundReachedError: the model has bounds, and they leave no room.
     """
     from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs need it
     from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
@@ -118,6 +120,8 @@ async def ask_until_usable(
             used += Usage(1)
             try:
                 response = await model_request(model, [request], instrument=INSTRUMENTATION)
+            except BoundReachedError:
+                raise
             except Exception as error:
                 raise NoAnswerError(describe_model_error(error), used) from error
             used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)

@@ -33,6 +33,7 @@ are.
 | {EXIT_NO} | The answer is no: a skill is invalid or unknown, nothing was found, no server answered, a run failed. |
 | {EXIT_USAGE} | Wrong use: an unknown option, an invalid setting, a directory that does not exist. |
 | {EXIT_EMPTY} | `skillserve audit-log verify`: there is no record to verify. |
+| 4 | `eval`, `triggers`: a [bound of the costs](../guides/evaluate-a-skill.md#bound-the-costs) was reached. |
 
 The exit code of a command that a signal ends is 128 plus the number of the signal.
 [`skillserve script`](#skillserve-script) exits with the code of its script, with {EXIT_LIMIT} if the script reached a

@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from server.capabilities.evals.isolation_options import AgentHome, NoIsolation, Readable
+from server.capabilities.evals.limit_options import (
+    MaxCost,
+    MaxFalse,
+    MaxRegression,
+    MaxRequests,
+    MaxSeconds,
+    MinPassRate,
+    MinRecall,
+    PriceIn,
+    PriceOut,
+)
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
 from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
@@ -74,28 +85,6 @@ Junit = Annotated[
 
 Markdown = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a summary as Markdown.", rich_help_panel=OptionGroup.REPORTS)
-]
-
-MinPassRate = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        max=1,
-        metavar="RATE",
-        help="Exit with code 1 if the pass rate is lower, or cannot be measured.",
-        rich_help_panel=OptionGroup.REPORTS,
-    ),
-]
-
-MaxRegression = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        max=1,
-        metavar="RATE",
-        help="Exit with code 1 if the pass rate is lower than the baseline's by more than this.",
-        rich_help_panel=OptionGroup.REPORTS,
-    ),
 ]
 
 
@@ -228,6 +217,11 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     new: New = False,
     propose: Propose = False,
     dry_run: EvalDryRun = False,
+    max_cost: MaxCost = None,
+    max_requests: MaxRequests = None,
+    max_seconds: MaxSeconds = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
     min_pass_rate: MinPassRate = None,
     max_regression: MaxRegression = None,
     junit: Junit = None,
@@ -239,7 +233,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
 
     Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration, and
     grades its outputs again if assertions have changed. The exit code is 1 if a run ended with an error or could not be
-    graded, or if a gate does not pass.
+    graded, or if a gate does not pass, and 4 if a bound of the costs was reached.
     """
     flags = locals()
 
@@ -307,26 +301,6 @@ Clients = Annotated[
         show_default="an unknown client",
         autocompletion=client_names,
         rich_help_panel=OptionGroup.SKILLS,
-    ),
-]
-MinRecall = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        metavar="SHARE",
-        help="Exit with code 1 if a smaller share of the wanted queries finds the skill first.",
-        rich_help_panel=OptionGroup.REPORTS,
-    ),
-]
-MaxFalse = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        max=1.0,
-        metavar="SHARE",
-        help="Exit with code 1 if a larger share of the unwanted queries finds the skill.",
-        rich_help_panel=OptionGroup.REPORTS,
     ),
 ]
 WriteQueries = Annotated[
@@ -470,6 +444,11 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     force: Force = False,
     workspace: TriggerWorkspace = None,
     dry_run: DryRun = False,
+    max_cost: MaxCost = None,
+    max_requests: MaxRequests = None,
+    max_seconds: MaxSeconds = None,
+    price_in: PriceIn = None,
+    price_out: PriceOut = None,
     junit: Junit = None,
     markdown: Markdown = None,
     ci: Ci = False,
@@ -479,7 +458,7 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Test for which queries a skill is found or loaded.
 
-    The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict.
+    The exit code is 1 if a limit is exceeded or the numbers carry no verdict, 4 if a bound of the costs was reached.
     """
     flags = locals()
 

@@ -14,14 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from server.capabilities.evals.agents.metered import counted_model
 from server.capabilities.evals.report.folder import WorkspaceFolder, walk
 from server.capabilities.evals.report.workspace import iteration_names, read_iteration
 from server.capabilities.evals.workspace import EvalError
-from server.capabilities.runs.offered import command_unavailable_reason, open_configured
+from server.capabilities.runs.offered import command_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.config.bootstrap import settings_of
-from server.config.machine import Machine, current_places
+from server.cli.console import EXIT_BOUND, EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.files import Location, Reader
@@ -40,13 +39,14 @@ from skills_core.evals.proposals import (
     shortened_transcript,
 )
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.runs.models import connected
+from skills_core.runs.spending import BoundReachedError
 from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.report.model import Case, Iteration, Run
+    from server.config.settings.model import Settings
     from skills_core.runs.outcome import Usage
 
 
@@ -225,13 +225,13 @@ def _heading(proposal: Proposal) -> Iterator[str]:
 
 
 def print_proposal(
-    skill: Path, workspace: Path, *, model: str | None = None, dry_run: bool = False, as_json: bool = False
+    skill: Path, workspace: Path, settings: Settings, *, dry_run: bool = False, as_json: bool = False
 ) -> None:
     """Write the model's proposal for the skill beside the latest iteration in `workspace`, and print it.
 
-    The exit code is 1 if the model makes no valid proposal.
+    The exit code is 1 if the model makes no valid proposal, and 4 if a bound of the costs leaves no room for it.
     """
-    runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
+    runs = settings.section(RunSettings)
     iteration = find_iteration(workspace)
     current, cases = read_current_skill(skill), read_cases(iteration)
     message = question(current, cases)
@@ -247,7 +247,9 @@ def print_proposal(
             print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": tokens})
         return
     try:
-        proposal, usage = until_signalled(lambda: _proposed(current, message, runs))
+        proposal, usage = until_signalled(lambda: _proposed(current, message, settings, workspace))
+    except BoundReachedError as error:
+        fail(f"stopped at the bound: {error}", EXIT_BOUND)
     except NoAnswerError as error:
         fail(f"{error} {_used(error.usage)}", EXIT_NO)
     path = write_proposal(iteration, proposal)
@@ -260,10 +262,9 @@ def print_proposal(
     print_notice(_used(usage))
 
 
-async def _proposed(skill: CurrentSkill, message: str, runs: RunSettings) -> tuple[Proposal, Usage]:
-    model = open_configured(runs)
-    async with connected(model):
-        return await propose(skill, message, model, runs.seconds)
+async def _proposed(skill: CurrentSkill, message: str, settings: Settings, workspace: Path) -> tuple[Proposal, Usage]:
+    async with counted_model(settings, workspace, "proposal") as model:
+        return await propose(skill, message, model, settings.section(RunSettings).seconds)
 
 
 def _print(proposal: Proposal, path: Path, skill: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.isolation import NOT_ISOLATED, find_isolation, hidden_places
+from server.capabilities.evals.agents.metered import named_price
 from server.capabilities.evals.iterations.agent_choice import choose_judge, eval_agent, judge_agent
+from server.capabilities.evals.iterations.forecast import forecast_of
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
 from server.capabilities.evals.proposals import (
@@ -30,15 +33,16 @@ from server.capabilities.evals.report.writing import (
 )
 from server.capabilities.evals.workspace import EvalError, locked
 from server.capabilities.runs.settings import RunSettings
-from server.cli.console import EXIT_NO, print_json, print_notice, print_text
+from server.cli.console import EXIT_BOUND, EXIT_NO, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.config.values import home_path
 from server.html.words import dollars
 from server.transport.signals import until_signalled
-from skills_core.diagnostics import agreeing, counted, one_line
+from skills_core.diagnostics import agreeing, counted, one_line, shortened
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
+from skills_core.runs.spending import BoundReachedError
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.cli_agent import CliAgent
@@ -77,6 +81,11 @@ class EvalFlags:
     new: bool
     propose: bool
     dry_run: bool
+    max_cost: float | None
+    max_requests: int | None
+    max_seconds: int | None
+    price_in: float | None
+    price_out: float | None
     min_pass_rate: float | None
     max_regression: float | None
     junit: Path | None
@@ -141,16 +150,20 @@ def _signed(value: float | None) -> str:
 
 def run_eval(given: EvalFlags) -> None:
     """Do what the flags say; exit with 1 if runs have no grading, or a gate does not pass."""
-    if given.propose:
-        _propose(given)
-        return
     flags = {
         "model": given.model,
         "judge_model": given.judge_model,
         "run_tools": given.run_tools,
         "skill_tools": given.skill_tools,
+        "eval_max_cost": given.max_cost,
+        "eval_max_requests": given.max_requests,
+        "eval_max_seconds": given.max_seconds,
     }
     settings = settings_of(Machine(current_places()), flags)
+    if given.propose:
+        place = given.workspace or workspace_of(given.skill_dir.resolve())
+        print_proposal(given.skill_dir, place, settings, dry_run=given.dry_run, as_json=given.as_json)
+        return
     options = _options(given, settings)
     with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
         if given.dry_run:
@@ -158,12 +171,6 @@ def run_eval(given: EvalFlags) -> None:
             return
         report = _report(options, settings, Path(temporary), plain=given.ci)
     _finish(report, given)
-
-
-def _propose(given: EvalFlags) -> None:
-    skill, model = given.skill_dir, given.model
-    place = given.workspace or workspace_of(skill.resolve())
-    print_proposal(skill, place, model=model, dry_run=given.dry_run, as_json=given.as_json)
 
 
 def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
@@ -192,6 +199,7 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
         jobs=given.jobs,
         new=given.new,
         compare=given.compare,
+        price=named_price(given.price_in, given.price_out),
     )
 
 
@@ -230,24 +238,40 @@ def _judge_agent(given: EvalFlags) -> CliAgent | None:
 
 
 def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
-    """Print the cost, each command of the evals file that would run on this machine, and what is missing."""
+    """Print what the plan will take, what would be wasted, and what is missing."""
+    forecast = forecast_of(plan, settings)
     if as_json:
-        print_json(report_of(plan, None))
+        print_json({**report_of(plan, None), "forecast": forecast.to_json()})
     else:
-        print_text(_cost_line(plan))
+        begun = "continues" if plan.resumed else "begins"
+        print_text(one_line(f"{plan.version.skill.name}: {begun} {plan.iteration.path}"))
+        for line in forecast.lines():
+            print_text(one_line(line))
         if plan.isolation is not None:
             print_text(plan.isolation.statement)
-        for note in plan.read.notes:
-            print_text(one_line(f"{plan.read.file.name}: {note}"))
-        for case in plan.cases if plan.options.grades else ():
-            for check in filter(None, (each.check for each in case.assertions)):
-                first, *rest = check.strip().splitlines() or [""]
-                more = f" … ({counted(len(rest), 'more line')}; --json has all)" if rest else ""
-                print_text(one_line(f"check of {case.folder}: {first}{more}"))
+        for line in _check_lines(plan):
+            print_text(one_line(line))
     try:
         check_models(plan, settings)
     except SkillsError as error:
         print_notice(f"without --dry-run, this would not begin: {error}")
+
+
+_SHOWN_CHECKS: Final = 5
+_LINE: Final = 70
+
+
+def _check_lines(plan: EvalPlan) -> Iterator[str]:
+    """Yield how many commands of the evals file would run on this machine, and how these begin."""
+    if not plan.cost.checks:
+        return
+    yield f"{plan.cost.checks} assertions run commands of evals.json on this machine; --json has them whole:"
+    checks = (each.check for case in plan.cases for each in case.assertions if each.check is not None)
+    begun = Counter(shortened(next(iter(check.strip().splitlines()), ""), _LINE) for check in checks)
+    for first, count in begun.most_common(_SHOWN_CHECKS):
+        yield f"  {count} x {first}"
+    if (more := len(begun) - _SHOWN_CHECKS) > 0:
+        yield f"  and {counted(more, 'other')}"
 
 
 def _report(options: EvalOptions, settings: Settings, temporary: Path, *, plain: bool) -> dict[str, Any]:
@@ -278,6 +302,8 @@ def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
 
     try:
         return until_signalled(work)
+    except BoundReachedError as error:
+        fail(f"{error} The same command with a higher bound begins", EXIT_BOUND)
     except (KeyboardInterrupt, SystemExit):
         print_notice("interrupted; the same command continues the iteration")
         raise
@@ -297,6 +323,9 @@ def _finish(report: dict[str, Any], given: EvalFlags) -> None:
             print_text(line)
         print_text(next_step(workspace))
         print_gates(gates)
+    if stopped := report["stopped"]:
+        print_notice(f"{stopped} The same command with a higher bound continues")
+        raise SystemExit(EXIT_BOUND)
     if errors := report.get("errors"):
         lacking = f"{errors} of {counted(len(report['runs']), 'run')} {agreeing(errors, 'has', 'have')} no grading"
         print_notice(f"{lacking}; the same command runs them again")

@@ -44,6 +44,7 @@ from skills_core.rendering.activation import activation_inputs, render_activatio
 from skills_core.runs.model_conversation import INSTRUMENTATION
 from skills_core.runs.models import connected, describe_model_error
 from skills_core.runs.run_skills import RunSkills
+from skills_core.runs.spending import BoundReachedError
 from skills_core.runs.tools.own_tools import recipient_for
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.improve.installation import ImprovementFolders
+    from server.capabilities.runs.metering import Meter
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard.tool import Tool
@@ -80,11 +82,17 @@ class MeasuredByEvals(NamedTuple):
     rates: Mapping[str, Any] = {}
 
 
-async def measure_by_evals(folders: ImprovementFolders, settings: Settings) -> MeasuredByEvals:
-    """Run the evals of both versions; a change that cannot be measured is not taken."""
+async def measure_by_evals(folders: ImprovementFolders, settings: Settings, meter: Meter) -> MeasuredByEvals:
+    """Run the evals of both versions; a change that cannot be measured is not taken.
+
+    Raises:
+        BoundReachedError: a bound of the costs was reached.
+    """
     try:
         with anyio.fail_after(EVAL_SECONDS):
-            benchmark = await _benchmark(folders, settings)
+            benchmark = await _benchmark(folders, settings, meter)
+    except BoundReachedError:
+        raise
     except TimeoutError:
         message = f"the evals took longer than {EVAL_SECONDS:g} seconds"
         return MeasuredByEvals(ImprovementRefusal(ImprovementReason.EVALS_FAILED, message))
@@ -113,7 +121,7 @@ def measured_by_benchmark(benchmark: Mapping[str, Any]) -> MeasuredByEvals:
     return MeasuredByEvals(rates=rates)
 
 
-async def _benchmark(folders: ImprovementFolders, settings: Settings) -> dict[str, Any]:
+async def _benchmark(folders: ImprovementFolders, settings: Settings, meter: Meter) -> dict[str, Any]:
     options = EvalOptions(
         skill=folders.after,
         workspace=folders.evals,
@@ -123,8 +131,11 @@ async def _benchmark(folders: ImprovementFolders, settings: Settings) -> dict[st
         new=True,
     )
     plan = await anyio.to_thread.run_sync(plan_eval, options, settings, folders.root / "revision")
-    check_models(plan, settings)
-    return await EvalSession(plan, settings, logger.info).run()
+    check_models(plan, settings, meter.bounds)
+    benchmark = await EvalSession(plan, settings, logger.info, meter=meter).run()
+    if meter.stopped:
+        raise BoundReachedError(str(benchmark["stopped"]))
+    return benchmark
 
 
 def _rate(benchmark: Mapping[str, Any], arm: Arm) -> float | None:
@@ -184,7 +195,11 @@ class OfferedTools:
 async def replay_failed_step(
     outcome: RunOutcome, request: RunRequest, skills: Sequence[Skill], offered: OfferedTools, model: Model
 ) -> ImprovementRefusal | None:
-    """Return why the failure would happen again with these skills, None if it would not; the performed one is last."""
+    """Return why the failure would happen again with these skills, None if it would not; the performed one is last.
+
+    Raises:
+        BoundReachedError: the model has bounds, and they leave no room.
+    """
     steps = steps_before_failure(outcome)
     if steps is None:
         return ImprovementRefusal(ImprovementReason.REPLAY_FAILED, "too many steps precede the failed one to replay it")
@@ -206,6 +221,8 @@ async def replay_failed_step(
                 response = await model_request(
                     model, messages, model_request_parameters=parameters, instrument=INSTRUMENTATION
                 )
+    except BoundReachedError:
+        raise
     except Exception as error:  # noqa: BLE001 - a provider may raise anything
         return ImprovementRefusal(ImprovementReason.REPLAY_FAILED, describe_model_error(error)[:500])
     wanted = [NextCall(part.tool_name, _arguments(part)) for part in response.tool_calls]

@@ -38,6 +38,7 @@ from server.capabilities.improve.installation import (
     stored_change,
 )
 from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.runs.metering import open_meter
 from server.capabilities.runs.offered import open_configured, trace_store
 from server.capabilities.runs.service import new_run_id
 from server.capabilities.runs.settings import RunSettings
@@ -68,8 +69,9 @@ from skills_core.improve.improvement import (
 from skills_core.live.library import Library
 from skills_core.runs.executor import RunContext, RunRequest, perform_run
 from skills_core.runs.journal import MemoryJournal, to_json
-from skills_core.runs.models import CLIENT
+from skills_core.runs.models import CLIENT, parse_model, price_of_model
 from skills_core.runs.outcome import RunLimits, RunProblem, RunStatus
+from skills_core.runs.spending import BoundReachedError, Bounds, Use
 from skills_core.runs.tools import WorkspaceTool
 from skills_core.runs.tools.commands import sandboxed_runner, workspace_tools
 
@@ -79,13 +81,38 @@ if TYPE_CHECKING:
     from server.capabilities.improve.checks import OfferedTools
     from server.capabilities.improve.installation import ImprovementFolders
     from server.capabilities.improve.records import ImprovementRecords
+    from server.capabilities.runs.metering import Meter
     from server.capability import FinishedRun
     from server.config.settings.model import Settings
     from skills_core.guard.tool import Tool
+    from skills_core.runs.models import Price
+    from skills_core.runs.outcome import Usage
     from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CostedModel:
+    """The model of an improvement, and what counts its costs; without a `price`, these are unknown."""
+
+    model: Model
+    meter: Meter
+    price: Price | None
+
+    def use_of(self, usage: Usage) -> Use:
+        """Return what a run has used."""
+        cost = None if self.price is None else self.price.of(usage.input_tokens, usage.output_tokens)
+        return Use(usage.requests, cost, usage.input_tokens + usage.output_tokens)
+
+    @property
+    def counted(self) -> Model:
+        """The model, each request of which counts."""
+        from server.capabilities.runs.metered_model import MeteredModel
+
+        return MeteredModel(self.model, self.meter, "replay", self.price)
+
 
 _BUNDLED: Final = Path(__file__).parent / "bundled/improve-skill"
 
@@ -107,9 +134,13 @@ def _improve_skill() -> Skill:
 
 
 async def perform_improve_skill(
-    settings: Settings, model: Model, run_id: str, task: str, workspace: Path
+    settings: Settings, costed: CostedModel, run_id: str, task: str, workspace: Path
 ) -> ImprovementRefusal | None:
-    """Perform the task on the copy in `workspace`; return why the run failed, None if it did not."""
+    """Perform the task on the copy in `workspace`; return why the run failed, None if it did not.
+
+    Raises:
+        BoundReachedError: a bound of the costs leaves no room for it.
+    """
     skill = await anyio.to_thread.run_sync(_improve_skill)
     tools = await anyio.to_thread.run_sync(_tools, settings, workspace)
     runs = settings.section(RunSettings)
@@ -121,7 +152,7 @@ async def perform_improve_skill(
         tool_seconds=_TOOL_SECONDS,
     )
     context = RunContext(
-        model=model,
+        model=costed.model,
         model_name=runs.model or "",
         journal=MemoryJournal(run_id),
         guard=guard_of((), settings.section(GuardSettings)),
@@ -130,7 +161,9 @@ async def perform_improve_skill(
         store=trace_store(),
         secrets=process_secrets(settings),
     )
-    outcome = await perform_run(RunRequest(skill, {}, task), context)
+    async with costed.meter.piece(f"improvement: {runs.model}") as piece:
+        outcome = await perform_run(RunRequest(skill, {}, task), context)
+        piece.used = costed.use_of(outcome.usage)
     timed_out = outcome.problem is RunProblem.TIME_LIMIT
     if outcome.status is RunStatus.COMPLETED and not timed_out:
         return None
@@ -190,13 +223,15 @@ class _Attempt:
     settings: Settings
     details: dict[str, Any] = field(default_factory=dict)
 
-    async def perform(self, work: Path) -> tuple[ImprovementStatus, ImprovementRefusal | None]:
+    async def perform(self, work: Path, meter: Meter) -> tuple[ImprovementStatus, ImprovementRefusal | None]:
         """Change the skill or propose to; return what came of it, and why if it is not made.
 
         Raises:
             _RefusedError: the change is not taken.
+            BoundReachedError: a bound of the costs was reached.
         """
-        model = open_configured(self.settings.section(RunSettings))
+        runs = self.settings.section(RunSettings)
+        model = CostedModel(open_configured(runs), meter, _price(self.settings))
         async with offered_tools(self.run.settings or self.settings, self.texts) as offered:
             with ExitStack() as stack:
                 folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(self.skill, work))
@@ -212,7 +247,7 @@ class _Attempt:
             refusal = await anyio.to_thread.run_sync(self._install, change)
         return ImprovementStatus.IMPROVED if refusal is None else ImprovementStatus.DROPPED, refusal
 
-    async def _change(self, folders: ImprovementFolders, offered: OfferedTools, model: Model) -> _Change:
+    async def _change(self, folders: ImprovementFolders, offered: OfferedTools, model: CostedModel) -> _Change:
         """Let the model change the copy, and check what it has done."""
         main, outcome, message = self.skill.content.main, self.run.outcome, self.run.request.message
         assert main is not None  # noqa: S101 - `_obstacle` has checked it
@@ -246,7 +281,7 @@ class _Attempt:
         return None
 
     async def _measure(
-        self, folders: ImprovementFolders, offered: OfferedTools, model: Model, change: _Change
+        self, folders: ImprovementFolders, offered: OfferedTools, model: CostedModel, change: _Change
     ) -> ImprovementRefusal | None:
         """Measure a change; return why a person decides on it all the same, None if nothing speaks against it.
 
@@ -255,14 +290,14 @@ class _Attempt:
         """
         # Evals perform the new text with tools: what may say anything is first read by a person.
         if change.is_correction and has_evals(folders):
-            measured = await measure_by_evals(folders, self.settings)
+            measured = await measure_by_evals(folders, self.settings, model.meter)
             self.details["measured"] = {"by": "evals", **measured.rates}
             _require(measured.refusal)
             return measured.doubt
         improved = await anyio.to_thread.run_sync(loaded_skill, folders.after)
         assert improved is not None  # noqa: S101 - `refusal_of_version` has loaded it
         texts = [improved if each is self.skill else each for each in self.texts]
-        refusal = await replay_failed_step(self.run.outcome, self.run.request, texts, offered, model)
+        refusal = await replay_failed_step(self.run.outcome, self.run.request, texts, offered, model.counted)
         self.details["measured"] = {"by": "replay"}
         _require(refusal)
         return None
@@ -334,10 +369,15 @@ class Improver:
             return status is ImprovementStatus.IMPROVED
 
     async def _ending(self, attempt: _Attempt, number: str) -> tuple[ImprovementStatus, ImprovementRefusal | None]:
+        wanted = self._settings.section(ImproveSettings)
+        bounds = Bounds(wanted.max_cost, wanted.max_requests, wanted.max_seconds)
         try:
-            return await attempt.perform(self._records.work_folder(number))
+            async with open_meter(self._records.folder, bounds) as meter:
+                return await attempt.perform(self._records.work_folder(number), meter)
         except _RefusedError as error:
             refusal = error.refusal
+        except BoundReachedError as error:
+            refusal = ImprovementRefusal(ImprovementReason.BOUND_REACHED, str(error))
         except SkillChangedError as error:
             refusal = ImprovementRefusal(ImprovementReason.SKILL_CHANGED, str(error))
         except (SkillsError, OSError) as error:
@@ -356,7 +396,15 @@ class Improver:
             return ImprovementRefusal(ImprovementReason.NO_HISTORY, f"a change could not be taken back: {why}")
         if self._settings.section(RunSettings).model in {None, CLIENT}:
             return ImprovementRefusal(ImprovementReason.NO_MODEL, "improvements need a model in runs.model")
+        if self._settings.section(ImproveSettings).max_cost is not None and _price(self._settings) is None:
+            why = "improve.max_cost bounds the cost, and the price of the model is unknown: give it in runs.prices"
+            return ImprovementRefusal(ImprovementReason.NO_PRICE, why)
         return None
+
+
+def _price(settings: Settings) -> Price | None:
+    runs = settings.section(RunSettings)
+    return price_of_model(parse_model(runs.model or ""), runs.prices)
 
 
 def _skills_to_improve(run: FinishedRun) -> tuple[Skill, ...]:

@@ -51,6 +51,11 @@ class ImprovementRecords:
         """Use `folder`, which is created with the first record."""
         self._folder = folder
 
+    @property
+    def folder(self) -> Path:
+        """The folder of the records."""
+        return self._folder
+
     def work_folder(self, number: str) -> Path:
         """Return the folder for the copies of an improvement; the improvement creates and removes it."""
         return self._folder / "work" / number

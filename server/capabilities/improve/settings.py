@@ -26,6 +26,13 @@ class ImproveSettings(RecordedSources, frozen=True, kw_only=True, forbid_unknown
     history propose`, `accept` and `reject`, instead of being made. Every other change is a proposal in any case."""
     per_day: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Most improvements of one skill that are begun within 24 hours."""
+    max_cost: Annotated[float, Meta(gt=0)] | None = None
+    """Dollars that all improvements together may cost within 24 hours, their evals included. None begins if the price
+    of the model is unknown: give it in `[runs] prices`."""
+    max_requests: Annotated[int, Meta(ge=1)] | None = None
+    """Number of requests to models that all improvements together may make within 24 hours."""
+    max_seconds: Annotated[int, Meta(ge=1)] | None = None
+    """Seconds that all improvements together may work within 24 hours."""
     seconds: Annotated[int, Meta(ge=1, le=3600)] = 120
     """Time limit for the model that improves a skill."""
 

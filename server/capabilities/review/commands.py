@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from server.capabilities.evals.commands import AgentChoice as Agents
-from server.capabilities.evals.commands import AgentHome, AgentModel, JudgeModel, ViaChoice, Way
+from server.capabilities.evals.commands import AgentModel, JudgeModel, ViaChoice, Way
+from server.capabilities.evals.isolation_options import AgentHome
 from server.capabilities.review.gates import FailOn
 from server.cli.commands.options import AsJson, Model
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_notice, print_text

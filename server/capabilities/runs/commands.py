@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,10 @@ from server.cli.commands.options import (
     AsJson,
     Directories,
     FollowSymlinks,
+    ImproveCost,
     Improved,
+    ImproveRequests,
+    ImproveSeconds,
     McpServers,
     Model,
     Param,
@@ -32,7 +36,6 @@ from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
     from server.capabilities.runs.skill_runner import RunParticipants
-    from skills_core.runs.outcome import RunOutcome
     from skills_core.runs.workflow.model import WorkflowOutcome
 
 runs = CommandLine(help="List, show, cancel and resume runs.", no_args_is_help=True)
@@ -51,6 +54,9 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     skill_tools: SkillTool = None,
     improve: Improved = None,
     improve_review: Reviewed = False,
+    improve_max_cost: ImproveCost = None,
+    improve_max_requests: ImproveRequests = None,
+    improve_max_seconds: ImproveSeconds = None,
     run_id: RunId = None,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
@@ -60,9 +66,10 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 
     The exit code is 1 if the skill does not exist, the run fails, or its score is below the skill's minimum.
     """
-    values = parse_name_values(param)
     from server.capabilities.runs.execution import execute, open_for_runs, print_outcome
+    from skills_core.runs.executor import RunRequest
 
+    values = parse_name_values(param)
     context = open_for_runs(
         directories,
         model=model,
@@ -72,6 +79,9 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         skill_tools=skill_tools,
         improve=improve,
         improve_review=improve_review,
+        improve_max_cost=improve_max_cost,
+        improve_max_requests=improve_max_requests,
+        improve_max_seconds=improve_max_seconds,
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
     )
@@ -79,13 +89,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         skill = context.library.catalog.skill(name)
     except UnknownSkillError as error:
         fail(f"{error}{_folder_hint(message, directories)}", EXIT_NO)
-    from skills_core.runs.executor import RunRequest
-
-    request = RunRequest(skill, values, message)
-
-    async def work(participants: RunParticipants) -> RunOutcome:
-        return await context.service.run_skill(request, participants, run_id)
-
+    work = partial(context.service.run_skill, RunRequest(skill, values, message), run_id=run_id)
     print_outcome(execute(context, skill.key, run_id, work, command="run"), as_json=as_json)
 
 

@@ -129,7 +129,7 @@ def overview(store: ScheduleStore, settings: Settings, now: datetime) -> dict[st
     warnings = [f"{each['name']}: {warning}" for each in schedules for warning in each["warnings"]]
     if spent.unpriced:
         warnings.append(f"The price of {spent.unpriced} tokens of today is unknown, so the dollars lack them.")
-    names = ("runs", "tokens", "dollars")
+    names = ("runs", "tokens", "requests", "seconds", "dollars")
     together = {name: getattr(wanted, f"{name}_per_day") for name in names}
     each_one = {name: getattr(wanted, f"each_{name}_per_day") for name in names}
     limits = {
@@ -435,7 +435,8 @@ def spent_words(spent: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
         return f" of {limits[name]:,}" if limits.get(name) else ""
 
     dollars = f"{spent['dollars']:.2f}{of('dollars')} dollars"
-    return f"{spent['runs']:,}{of('runs')} runs, {spent['tokens']:,}{of('tokens')} tokens, {dollars}"
+    others = "".join(f", {spent[name]:,}{of(name)} {name}" for name in ("requests", "seconds") if limits.get(name))
+    return f"{spent['runs']:,}{of('runs')} runs, {spent['tokens']:,}{of('tokens')} tokens{others}, {dollars}"
 
 
 def start_schedule(name: str, tool: str, settings: Settings) -> dict[str, str]:

@@ -7,7 +7,7 @@ process which is killed in between counts nothing twice. A schedule that is remo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -182,10 +182,15 @@ _Dollars = Annotated[float, Meta(ge=0)]
 
 
 class SpentAmounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What runs have used; `unpriced` of their tokens have no known price, so `dollars` lack these."""
+    """What runs have used; `unpriced` of their tokens have no known price, so `dollars` lack these.
+
+    `requests` are those to the model, and `seconds` those from the start of a run to its end.
+    """
 
     runs: _Count = 0
     tokens: _Count = 0
+    requests: _Count = 0
+    seconds: _Count = 0
     dollars: _Dollars = 0.0
     unpriced: _Count = 0
 
@@ -194,17 +199,21 @@ class SpentAmounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return SpentAmounts(
             runs=self.runs + other.runs,
             tokens=self.tokens + other.tokens,
+            requests=self.requests + other.requests,
+            seconds=self.seconds + other.seconds,
             dollars=self.dollars + other.dollars,
             unpriced=self.unpriced + other.unpriced,
         )
 
 
 class _Begun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run that has begun: the tokens that it may use, what these cost at most, and its price if that is known."""
+    """A run that has begun: what it may use, what its tokens cost at most, and its price if that is known."""
 
     schedule: str
     day: str
     tokens: _Count
+    requests: _Count = 0
+    seconds: _Count = 0
     dollars: _Dollars = 0.0
     price: tuple[_Dollars, _Dollars] | None = None
 
@@ -222,18 +231,44 @@ class DayLimits:
     runs: int | None = None
     tokens: int | None = None
     dollars: float | None = None
+    requests: int | None = None
+    seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a run may use: tokens, requests to its model, and seconds."""
+
+    tokens: int
+    requests: int
+    seconds: int
+
+    def within(self, other: Allowance) -> Allowance:
+        """Return what both allow."""
+        return Allowance(
+            min(self.tokens, other.tokens), min(self.requests, other.requests), min(self.seconds, other.seconds)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunUse:
+    """What a run has used; the tokens of input and output are None if they are unknown, and so may be the requests."""
+
+    tokens: tuple[int, int] | None = None
+    requests: int | None = None
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What counts for a run of a schedule: the day, the limits of all schedules and of each, and its model.
 
-    `tokens` is the most that a run may use without a budget. Without a `price`, that of the model is unknown.
+    `run` is the most that a run may use without a budget. Without a `price`, that of the model is unknown.
     `shortest` is the shortest time in seconds between two firings of a model that costs money.
     """
 
     day: str
-    tokens: int
+    run: Allowance
     together: DayLimits = field(default_factory=DayLimits)
     each: DayLimits = field(default_factory=DayLimits)
     model: str = ""
@@ -271,9 +306,21 @@ def terms_of(settings: Settings, model: str | None, now: datetime) -> Terms:
     paid = spec is not None and is_paid(spec, price)
     return Terms(
         day=in_zone(to_utc(now), zone_named(local_zone())).date().isoformat(),
-        tokens=runs.tokens,
-        together=DayLimits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
-        each=DayLimits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
+        run=Allowance(runs.tokens, runs.turns, runs.seconds),
+        together=DayLimits(
+            wanted.runs_per_day,
+            wanted.tokens_per_day,
+            wanted.dollars_per_day,
+            wanted.requests_per_day,
+            wanted.seconds_per_day,
+        ),
+        each=DayLimits(
+            wanted.each_runs_per_day,
+            wanted.each_tokens_per_day,
+            wanted.each_dollars_per_day,
+            wanted.each_requests_per_day,
+            wanted.each_seconds_per_day,
+        ),
         model=chosen or "no model",
         price=price,
         shortest=wanted.paid_interval_seconds if paid else 0,
@@ -291,18 +338,21 @@ def check_interval(when: When, terms: Terms, now: datetime) -> None:
             raise ScheduleError(f"The schedule would fire too often: {fault}. Give it a longer interval.")
 
 
-def used_tokens(run_id: str, outcome: Mapping[str, JsonValue]) -> tuple[int, int] | None:
-    """Return the tokens of input and output that a run has used, by its outcome or its trace; None if unknown."""
+def used_by_run(run_id: str, outcome: Mapping[str, JsonValue], seconds: float) -> RunUse:
+    """Return what a run has used, by its outcome or its trace, and by the `seconds` from its start to its end."""
+    lasted = max(round(seconds), 0)
     found = outcome.get("usage")
     if not isinstance(found, dict):
         try:
             found = trace_store().read(run_id).get("usage")
         except (UnknownTraceError, UnreadableTraceError):
-            return None
+            return RunUse(seconds=lasted)
     match found:
+        case {"input_tokens": int(given), "output_tokens": int(made), "requests": int(requests)}:
+            return RunUse((given, made), requests, lasted)
         case {"input_tokens": int(given), "output_tokens": int(made)}:
-            return given, made
-    return None
+            return RunUse((given, made), seconds=lasted)
+    return RunUse(seconds=lasted)
 
 
 class Spending:
@@ -340,79 +390,99 @@ class Spending:
         found = self._ledger.days.get(day, {})
         return sum(found.values(), SpentAmounts()) if name is None else found.get(name, SpentAmounts())
 
-    def begin(self, run_id: str, name: str, terms: Terms) -> int | Refused:
-        """Count a run of a schedule, and return the most tokens that it may use, or why it must not begin."""
+    def begin(self, run_id: str, name: str, terms: Terms) -> Allowance | Refused:
+        """Count a run of a schedule, and return the most that it may use, or why it must not begin."""
         if (known := self._ledger.begun.get(run_id)) is not None:
-            return known.tokens
-        tokens = self._allowed(name, terms)
-        if isinstance(tokens, Refused):
-            return tokens
+            return Allowance(known.tokens, known.requests or terms.run.requests, known.seconds or terms.run.seconds)
+        allowed = self._allowed(name, terms)
+        if isinstance(allowed, Refused):
+            return allowed
         price = terms.price
         begun = _Begun(
             schedule=name,
             day=terms.day,
-            tokens=tokens,
-            dollars=0.0 if price is None else tokens * price.most,
+            tokens=allowed.tokens,
+            requests=allowed.requests,
+            seconds=allowed.seconds,
+            dollars=0.0 if price is None else allowed.tokens * price.most,
             price=None if price is None else (price.input, price.output),
         )
         self._ledger = structs.replace(self._ledger, begun={**self._ledger.begun, run_id: begun})
         self._add(terms.day, name, SpentAmounts(runs=1))
-        return tokens
+        return allowed
 
     def refusal(self, name: str, terms: Terms) -> str | None:
         """Return why no further run of a schedule may begin today, None if one may."""
-        tokens = self._allowed(name, terms)
-        return tokens.reason if isinstance(tokens, Refused) and not tokens.waits else None
+        allowed = self._allowed(name, terms)
+        return allowed.reason if isinstance(allowed, Refused) and not allowed.waits else None
 
-    def _allowed(self, name: str, terms: Terms) -> int | Refused:
-        tokens = terms.tokens
+    def _allowed(self, name: str, terms: Terms) -> Allowance | Refused:
+        allowed = terms.run
         for limits, of, who in ((terms.together, None, "all schedules"), (terms.each, name, "this schedule")):
             left = self._left(limits, of, terms, who)
             if isinstance(left, Refused):
                 return left
-            tokens = min(tokens, left)
-        return tokens
+            allowed = allowed.within(left)
+        return allowed
 
-    def end(self, run_id: str, used: tuple[int, int] | None) -> None:
-        """Count what a run has used, by input and output; if that is unknown, all that it may have used."""
+    def end(self, run_id: str, used: RunUse) -> None:
+        """Count what a run has used; what is unknown of it counts as all that it may have used."""
         begun = {**self._ledger.begun}
         if (run := begun.pop(run_id, None)) is None:
             return
         self._ledger = structs.replace(self._ledger, begun=begun)
-        tokens = run.tokens if used is None else sum(used)
-        dollars = run.dollars if used is None else 0.0 if run.price is None else Price(*run.price).of(*used)
-        unpriced = tokens if run.price is None else 0
-        self._add(run.day, run.schedule, SpentAmounts(tokens=tokens, dollars=dollars, unpriced=unpriced))
+        known = used.tokens
+        tokens = run.tokens if known is None else sum(known)
+        dollars = run.dollars if known is None else 0.0 if run.price is None else Price(*run.price).of(*known)
+        more = SpentAmounts(
+            tokens=tokens,
+            requests=run.requests if used.requests is None else used.requests,
+            seconds=run.seconds if used.seconds is None else used.seconds,
+            dollars=dollars,
+            unpriced=tokens if run.price is None else 0,
+        )
+        self._add(run.day, run.schedule, more)
 
-    def _left(self, limits: DayLimits, name: str | None, terms: Terms, who: str) -> int | Refused:
-        """Return how many tokens limits leave to a further run of `name`, or of all schedules."""
+    def _left(self, limits: DayLimits, name: str | None, terms: Terms, who: str) -> Allowance | Refused:
+        """Return how much limits leave to a further run of `name`, or of all schedules."""
         spent, setting = self.spent(terms.day, name), "" if name is None else "each_"
         begun = [
             each for each in self._ledger.begun.values() if each.day == terms.day and name in {None, each.schedule}
         ]
         if limits.runs is not None and spent.runs >= limits.runs:
             return _used_up(who, f"{limits.runs} runs", f"{setting}runs_per_day")
-        tokens = terms.tokens
-        if limits.tokens is not None:
-            left = limits.tokens - spent.tokens
-            if left <= 0:
-                return _used_up(who, f"{limits.tokens} tokens", f"{setting}tokens_per_day")
-            tokens = min(tokens, left - sum(each.tokens for each in begun))
+        left = {"tokens": terms.run.tokens, "requests": terms.run.requests, "seconds": terms.run.seconds}
+        for what, most in left.items():
+            if (limit := getattr(limits, what)) is not None:
+                free = limit - getattr(spent, what)
+                if free <= 0:
+                    return _used_up(who, f"{limit} {what}", f"{setting}{what}_per_day")
+                left[what] = min(most, free - sum(getattr(each, what) for each in begun))
         if limits.dollars is not None:
-            if terms.price is None:
-                return Refused(
-                    f"the price of {terms.model} is unknown, and schedules.{setting}dollars_per_day limits what is "
-                    "spent: give the price in runs.prices"
-                )
-            left_dollars = limits.dollars - spent.dollars
-            if left_dollars <= terms.price.most:
-                return _used_up(who, f"{limits.dollars:g} dollars", f"{setting}dollars_per_day")
-            if terms.price.most:
-                free = left_dollars - sum(each.dollars for each in begun)
-                tokens = min(tokens, int(round(free / terms.price.most, 3)))
-        if tokens <= 0:
+            tokens = self._left_by_price(limits.dollars, spent, begun, terms, who, setting)
+            if isinstance(tokens, Refused):
+                return tokens
+            left["tokens"] = min(left["tokens"], tokens)
+        if min(left.values()) <= 0:
             return Refused("what is left of the day's budget is set aside for runs that last", waits=True)
-        return tokens
+        return Allowance(**left)
+
+    def _left_by_price(
+        self, limit: float, spent: SpentAmounts, begun: Sequence[_Begun], terms: Terms, who: str, setting: str
+    ) -> int | Refused:
+        """Return how many tokens a limit of dollars leaves."""
+        if terms.price is None:
+            return Refused(
+                f"the price of {terms.model} is unknown, and schedules.{setting}dollars_per_day limits what is "
+                "spent: give the price in runs.prices"
+            )
+        left = limit - spent.dollars
+        if left <= terms.price.most:
+            return _used_up(who, f"{limit:g} dollars", f"{setting}dollars_per_day")
+        if not terms.price.most:
+            return terms.run.tokens
+        free = left - sum(each.dollars for each in begun)
+        return int(round(free / terms.price.most, 3))
 
     def _add(self, day: str, name: str, more: SpentAmounts) -> None:
         of_day = self._ledger.days.get(day, {})

@@ -33,7 +33,7 @@ from skills_core.schedules.when import (
 )
 
 if TYPE_CHECKING:
-    from server.capabilities.schedules.allowances import Spending, Terms
+    from server.capabilities.schedules.allowances import Allowance, Spending, Terms
     from skills_core.schedules.when import When
 
 MAX_RUNS: Final = 500
@@ -46,13 +46,24 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class Firing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A firing that was started; `fired_at` is the time for which it was scheduled, `tokens` what it may use."""
+    """A firing that was started; `fired_at` is the time for which it was scheduled.
+
+    `tokens`, `requests` and `seconds` are what it may use, None for what the settings allow to a run.
+    """
 
     id: str
     fired_at: Moment
     started_at: Moment
     trigger: str
     tokens: int | None = None
+    requests: int | None = None
+    seconds: int | None = None
+
+    def with_allowance(self, allowed: Allowance | None) -> Firing:
+        """Return the firing with what it may use."""
+        if allowed is None:
+            return self
+        return structs.replace(self, tokens=allowed.tokens, requests=allowed.requests, seconds=allowed.seconds)
 
 
 class ResultDelivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,14 +182,14 @@ def fired(
     while binding.running is None and binding.waiting and binding.state in _FIRES:
         at, *waiting = binding.waiting
         run_id = run_id_of(name, at)
-        tokens = _admitted(binding, name, run_id, at, terms, spending)
-        if not isinstance(tokens, Refused):
+        allowed = _admitted(binding, name, run_id, at, terms, spending)
+        if not isinstance(allowed, Refused):
             trigger = f"schedule: {name} at {at.isoformat()}"
-            firing = Firing(id=run_id, fired_at=at, started_at=now, trigger=trigger, tokens=tokens)
+            firing = Firing(id=run_id, fired_at=at, started_at=now, trigger=trigger).with_allowance(allowed)
             return structs.replace(_after(binding, ScheduleEvent.START), running=firing, waiting=tuple(waiting))
-        if tokens.waits:
+        if allowed.waits:
             break
-        note = f"The firing at {at.isoformat()} was skipped: {tokens.reason}."
+        note = f"The firing at {at.isoformat()} was skipped: {allowed.reason}."
         binding = structs.replace(binding, waiting=tuple(waiting), skipped=binding.skipped + 1, note=note)
         if not waiting and not next_firings(binding.time, binding.settled, 1):
             binding = _after(binding, ScheduleEvent.MISS_LAST)
@@ -187,8 +198,8 @@ def fired(
 
 def _admitted(
     binding: Binding, name: str, run_id: str, at: datetime, terms: Terms | None, spending: Spending | None
-) -> int | Refused | None:
-    """Return the tokens that a run may use, None for those of the settings, or why it must not begin."""
+) -> Allowance | Refused | None:
+    """Return what a run may use, None for what the settings allow, or why it must not begin."""
     if terms is None or spending is None:
         return None
     earlier = next((run.fired_at for run in reversed(binding.runs) if not _is_manual(run.trigger)), None)
@@ -286,10 +297,10 @@ def started_by_hand(
             "`skillserve runs cancel`."
         )
     run_id = run_id_of(f"{name} by hand", now)
-    tokens = spending.begin(run_id, name, terms)
-    if isinstance(tokens, Refused):
-        raise ScheduleError(f"{name} is not run: {tokens.reason}.")
-    firing = Firing(id=run_id, fired_at=now, started_at=now, trigger=trigger, tokens=tokens)
+    allowed = spending.begin(run_id, name, terms)
+    if isinstance(allowed, Refused):
+        raise ScheduleError(f"{name} is not run: {allowed.reason}.")
+    firing = Firing(id=run_id, fired_at=now, started_at=now, trigger=trigger).with_allowance(allowed)
     return structs.replace(_after(binding, ScheduleEvent.START), running=firing)
 
 

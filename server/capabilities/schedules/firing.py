@@ -74,6 +74,10 @@ KIND: Final = "schedule"
 """The kind of recorded runs that fire by a schedule."""
 
 
+_ALLOWED: Final = {"tokens": "tokens", "requests": "turns", "seconds": "seconds"}
+"""What a day's budget leaves to a run, with the setting of runs that it limits."""
+
+
 def job_inputs(name: str, trigger: str) -> JsonObject:
     """Return the recorded input of a run: the schedule, and who or what began the run."""
     return {"schedule": name, "trigger": trigger}
@@ -134,7 +138,7 @@ class ScheduleJob:
             "digest": skill.digest,
             "companions": companions_to_json(select_skills(skill, catalog).companions),
             "message": message,
-            "tokens": None if binding.running is None else binding.running.tokens,
+            **{what: getattr(binding.running, what, None) for what in _ALLOWED},
         }
 
     def _performed(self, name: str, binding: Binding) -> tuple[Skill, Catalog]:
@@ -161,9 +165,11 @@ class ScheduleJob:
         binding = await anyio.to_thread.run_sync(self._store.read, name)
         scripts = await self._runner()
         settings = self._limited(name, binding, scripts)
-        if isinstance(tokens := settled.get("tokens"), int):  # what is left of the day's budget
-            runs = settings.section(RunSettings)
-            settings = settings.with_sections(structs.replace(runs, tokens=min(runs.tokens, tokens)))
+        # What is left of the day's budget.
+        left = {_ALLOWED[what]: most for what, most in settled.items() if what in _ALLOWED and isinstance(most, int)}
+        runs = settings.section(RunSettings)
+        limits = {name: min(getattr(runs, name), most) for name, most in left.items()}
+        settings = settings.with_sections(structs.replace(runs, **limits))
         runs = settings.section(RunSettings)
         if (reason := runs_unavailable_reason(runs)) is not None or runs.model == CLIENT:
             raise ConfigurationError(reason or "no client performs a schedule's run; name another model with --model")

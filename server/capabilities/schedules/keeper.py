@@ -24,7 +24,7 @@ from msgspec import structs
 
 from server.capabilities.runs.after_run import improvements_of_none
 from server.capabilities.runs.settings import RunSettings, lease_seconds
-from server.capabilities.schedules.allowances import ScheduleError, UnknownScheduleError, terms_of, used_tokens
+from server.capabilities.schedules.allowances import ScheduleError, UnknownScheduleError, terms_of, used_by_run
 from server.capabilities.schedules.binding import (
     ResultDelivery,
     ScheduledRun,
@@ -267,7 +267,8 @@ class TimeKeeper:
 
     async def _end(self, name: str, entry: ScheduledRun, outcome: JsonObject) -> Binding:
         """Record the end of a run, and what it has used."""
-        used = await anyio.to_thread.run_sync(used_tokens, entry.id, outcome)
+        lasted = (entry.ended_at - entry.started_at).total_seconds()
+        used = await anyio.to_thread.run_sync(used_by_run, entry.id, outcome, lasted)
 
         def end(found: Binding, spending: Spending) -> Binding:
             spending.end(entry.id, used)

@@ -54,12 +54,20 @@ class ScheduleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dollars_per_day: Annotated[float, Meta(gt=0)] | None = None
     """Dollars that the runs of all schedules together may cost on a day. A model whose price is unknown then runs only
     if `prices` under `[runs]` has it."""
+    requests_per_day: PositiveInt | None = None
+    """Number of requests to models that the runs of all schedules together may make on a day."""
+    seconds_per_day: PositiveInt | None = None
+    """Seconds that the runs of all schedules together may last on a day."""
     each_runs_per_day: PositiveInt | None = None
     """Number of runs of each schedule on a day."""
     each_tokens_per_day: PositiveInt | None = None
     """Number of tokens that the runs of each schedule may use on a day."""
     each_dollars_per_day: Annotated[float, Meta(gt=0)] | None = None
     """Dollars that the runs of each schedule may cost on a day."""
+    each_requests_per_day: PositiveInt | None = None
+    """Number of requests to models that the runs of each schedule may make on a day."""
+    each_seconds_per_day: PositiveInt | None = None
+    """Seconds that the runs of each schedule may last on a day."""
     failures_to_pause: Annotated[int, Meta(ge=0, le=1000)] = 5
     """Number of runs in a row that fail, after which a schedule pauses until you resume it; 0 for never."""
     paid_interval_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 60

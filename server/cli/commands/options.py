@@ -42,6 +42,36 @@ Reviewed = Annotated[
         rich_help_panel=OptionGroup.CHANGES,
     ),
 ]
+ImproveCost = Annotated[
+    float | None,
+    typer.Option(
+        "--improve-max-cost",
+        metavar="USD",
+        help="Dollars that improvements may cost within 24 hours.",
+        show_default="no bound",
+        rich_help_panel=OptionGroup.CHANGES,
+    ),
+]
+ImproveRequests = Annotated[
+    int | None,
+    typer.Option(
+        "--improve-max-requests",
+        metavar="N",
+        help="Requests that improvements may make within 24 hours.",
+        show_default="no bound",
+        rich_help_panel=OptionGroup.CHANGES,
+    ),
+]
+ImproveSeconds = Annotated[
+    int | None,
+    typer.Option(
+        "--improve-max-seconds",
+        metavar="S",
+        help="Seconds that improvements may work within 24 hours.",
+        show_default="no bound",
+        rich_help_panel=OptionGroup.CHANGES,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 FollowSymlinks = Annotated[
     bool,

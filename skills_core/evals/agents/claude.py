@@ -67,6 +67,7 @@ def _read_system(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     if subtype == "init":
         listed = event.get("skills")
         into.available = tuple(map(skill_name, listed)) if isinstance(listed, list) else None
+        into.model = text_of(event.get("model"))
     elif subtype == "permission_denied":
         into.denies(_wanted(*into.input_of(text_of(event.get("tool_use_id"))), "", {}))
     elif subtype == "api_retry" and event.get("error_status") in _HOPELESS:
@@ -80,7 +81,7 @@ def _read_answer(message: Mapping[str, Any], into: TranscriptBuilder) -> None:
         elif block.get("type") == "text":
             into.says(text_of(block.get("text")))
     if usage := record(message.get("usage")):
-        into.tokens(text_of(message.get("id")), _tokens(usage))
+        into.tokens(text_of(message.get("id")), _tokens(usage), count_of(usage.get("output_tokens")))
 
 
 def _read_result(block: Mapping[str, Any], event: Mapping[str, Any], into: TranscriptBuilder) -> None:
@@ -132,7 +133,7 @@ def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     elif answer:
         into.says(answer)
     if usage := record(event.get("usage")):
-        into.total(_tokens(usage))
+        into.total(_tokens(usage), count_of(usage.get("output_tokens")))
     into.cost("", amount_of(event.get("total_cost_usd")))
 
 
@@ -153,4 +154,6 @@ CLAUDE = AgentKind(
     read_event=_read_event,
     # The first two make a client believe that it runs within another one.
     variables=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CONFIG_DIR"),
+    provider="anthropic",
+    tells_cost=True,
 )

@@ -48,7 +48,8 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     elif kind == "turn.completed":
         into.recognized = into.finished = True
         usage = record(event.get("usage"))
-        into.total(count_of(usage.get("input_tokens")) + count_of(usage.get("output_tokens")))
+        output = count_of(usage.get("output_tokens"))
+        into.total(count_of(usage.get("input_tokens")) + output, output)
     elif kind == "turn.failed":
         into.recognized = into.finished = True
         into.fault(text_of(record(event.get("error")).get("message")) or "the turn failed")
@@ -96,4 +97,5 @@ CODEX = AgentKind(
     setup=_setup,
     read_event=_read_event,
     variables=("CODEX_HOME", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"),
+    provider="openai",
 )

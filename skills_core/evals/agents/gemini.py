@@ -116,7 +116,8 @@ def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     into.recognized = into.finished = True
     if event["status"] != "success":
         into.fault(text_of(record(event.get("error")).get("message")) or "the agent reports an error")
-    into.total(count_of(record(event["stats"]).get("total_tokens")))
+    stats = record(event["stats"])
+    into.total(count_of(stats.get("total_tokens")), count_of(stats.get("output_tokens")) or None)
 
 
 GEMINI = AgentKind(
@@ -130,4 +131,5 @@ GEMINI = AgentKind(
     setup=_setup,
     read_event=_read_event,
     variables=("GEMINI_CLI_HOME", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"),
+    provider="google",
 )

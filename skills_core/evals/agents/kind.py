@@ -86,7 +86,8 @@ class Transcript:
     agent, and `failed` those that could not be loaded for another reason, with the words of the agent's tool.
     `available` are the skills that the agent says it has, None if it does not say. `is_error` tells that the run itself
     failed, for the reason `error`. `finished` tells that the agent reported its end, and `recognized` that its output
-    was understood at all. Tokens and cost are None if they are unknown.
+    was understood at all. Tokens and cost are None if they are unknown; `output_tokens` are a part of all. `model` is
+    the one that the agent names, and `requests` are those to a model, None if they are not counted.
     """
 
     loaded: tuple[str, ...] = ()
@@ -94,7 +95,10 @@ class Transcript:
     failed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     tool_calls: int = 0
     total_tokens: int | None = None
+    output_tokens: int | None = None
     cost_usd: float | None = None
+    requests: int | None = None
+    model: str = ""
     text: str = ""
     is_error: bool = False
     error: str = ""
@@ -110,6 +114,7 @@ class TranscriptBuilder:
     error: str = ""
     is_error: bool = False
     available: tuple[str, ...] | None = None
+    model: str = ""
     finished: bool = False
     recognized: bool = False
     _loaded: dict[str, None] = field(default_factory=dict)
@@ -117,7 +122,7 @@ class TranscriptBuilder:
     _failed: dict[str, str] = field(default_factory=dict)
     _calls: set[str] = field(default_factory=set)
     _inputs: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
-    _tokens: dict[str, int] = field(default_factory=dict)
+    _tokens: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     _costs: dict[str, float] = field(default_factory=dict)
     _texts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -142,13 +147,13 @@ class TranscriptBuilder:
         """Note skills that could not be loaded, and what the tool said."""
         self._failed.update(dict.fromkeys(names, shortened(why, _MAX_REASON)))
 
-    def tokens(self, key: str, count: int) -> None:
+    def tokens(self, key: str, count: int, output: int | None = None) -> None:
         """Set the tokens of one answer; of one that is reported several times, the last report counts."""
-        self._tokens[key] = count
+        self._tokens[key] = (count, output)
 
-    def total(self, count: int) -> None:
+    def total(self, count: int, output: int | None = None) -> None:
         """Set the tokens of the whole run, in place of those of single answers."""
-        self._tokens = {"": count}
+        self._tokens = {"": (count, output)}
 
     def cost(self, key: str, dollars: float) -> None:
         """Set the price of one answer, or with an empty key that of the run; 0 is unknown."""
@@ -167,13 +172,16 @@ class TranscriptBuilder:
 
     def transcript(self) -> Transcript:
         """Return what is known so far."""
+        outputs = [output for _, output in self._tokens.values() if output is not None]
         return Transcript(
             loaded=tuple(self._loaded),
             denied=tuple(name for name in self._denied if name not in self._loaded),
             failed={name: why for name, why in self._failed.items() if name not in self._loaded},
             tool_calls=len(self._calls),
-            total_tokens=sum(self._tokens.values()) if self._tokens else None,
+            total_tokens=sum(count for count, _ in self._tokens.values()) if self._tokens else None,
+            output_tokens=sum(outputs) if outputs and len(outputs) == len(self._tokens) else None,
             cost_usd=sum(self._costs.values()) if self._costs else None,
+            model=self.model,
             text="".join(text for texts in self._texts.values() for text in texts),
             is_error=self.is_error,
             error=self.error,
@@ -252,7 +260,8 @@ class AgentKind:
     `skills_folder` is the folder of a project from which it takes skills, and `other_folders` are the other folders of
     a project or home in which it finds them. `setup` returns arguments and files for a run with some rights, from the
     words that start this server if the agent has skills from it. `variables` are environment variables that would lead
-    it to settings outside of its home, and `read_event` reads its output.
+    it to settings outside of its home, and `read_event` reads its output. `provider` is that of its models, empty if
+    their names have it, and `tells_cost` says whether it reports what a run that ends has cost.
     """
 
     name: str
@@ -265,6 +274,8 @@ class AgentKind:
     setup: Callable[[tuple[str, ...] | None, AgentRights], Setup]
     read_event: ReadEvent
     variables: tuple[str, ...] = ()
+    provider: str = ""
+    tells_cost: bool = False
 
     @property
     def folders(self) -> tuple[str, ...]:

@@ -66,7 +66,9 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
         into.says(text_of(part.get("text")))
     elif kind == "step_finish" and part:
         into.recognized = True
-        into.tokens(text_of(part.get("id")), _tokens(record(part.get("tokens"))))
+        tokens = record(part.get("tokens"))
+        output = count_of(tokens.get("output")) + count_of(tokens.get("reasoning"))
+        into.tokens(text_of(part.get("id")), _tokens(tokens), output)
         into.cost(text_of(part.get("id")), amount_of(part.get("cost")))
         into.finished = into.finished or part.get("reason") == "stop"
     elif kind == "error" and "error" in event:
@@ -127,4 +129,5 @@ OPENCODE = AgentKind(
     setup=_setup,
     read_event=_read_event,
     variables=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_CONFIG_CONTENT"),
+    tells_cost=True,
 )

@@ -14,6 +14,8 @@ import pytest
 
 from server.capabilities.evals.proposals import find_iteration, print_proposal, read_cases, read_current_skill
 from server.capabilities.evals.workspace import EvalError
+from server.config.bootstrap import settings_of
+from server.config.machine import Machine, current_places
 from skills_core.errors import FileRefusedError
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint, Raw
@@ -62,7 +64,13 @@ def iteration(tmp_path: Path) -> Path:
 def run(skill: Path, iteration: Path, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch) -> Propose:
     for name in [name for name in os.environ if name.startswith("SKILLSERVE_")]:
         monkeypatch.delenv(name)
-    return lambda **more: print_proposal(skill, iteration.parent, **{"model": endpoint.model, **more})
+
+    def propose(model: str | None = endpoint.model, max_requests: int | None = None, **more: Any) -> None:
+        flags = {"model": model, "eval_max_requests": max_requests}
+        settings = settings_of(Machine(current_places()), flags)
+        print_proposal(skill, iteration.parent, settings, **more)
+
+    return propose
 
 
 def material(endpoint: ModelEndpoint) -> Any:
@@ -122,6 +130,15 @@ def test_git_and_patch_apply_the_proposal(
     assert (skill / "scripts/axes.py").read_text(encoding="utf-8") == files[0]["content"] + "\n"
     after = {path for path in skill.parents[1].rglob("*") if ".git" not in path.parts}
     assert after - before == {skill / "scripts/axes.py"}
+
+
+def test_requests_for_a_proposal_are_bounded(run: Propose, endpoint: ModelEndpoint, capsys: Any) -> None:
+    endpoint.script = ["no proposal"]
+    with pytest.raises(SystemExit) as ended:
+        run(max_requests=2)
+    assert ended.value.code == 4
+    assert "2 of 2 requests are used" in capsys.readouterr().err
+    assert len(endpoint.requests) == 2
 
 
 def test_an_answer_that_breaks_a_rule_is_refused_and_the_model_told_why(

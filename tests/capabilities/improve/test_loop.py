@@ -170,7 +170,7 @@ async def test_a_disk_that_takes_nothing_leaves_the_old_skill_and_says_why(
         assert found.records == [record]
         assert len(model.tasks) == 1
         assert os.strerror(fault) in caplog.text
-        assert {path.suffix for path in (state_home() / "improvements").iterdir()} <= {".json", ".lock", ""}
+        assert {path.suffix for path in (state_home() / "improvements").iterdir()} <= {".json", ".lock", ".sqlite", ""}
 
 
 async def test_a_model_that_does_not_end_is_stopped(loop: OpenLoop, model: Model) -> None:

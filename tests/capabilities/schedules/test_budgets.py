@@ -31,6 +31,9 @@ class Job:
     def __init__(self, store: ScheduleStore, used: Any = (900, 100), **outcome: Any) -> None:
         self.store = store
         self.allowed: list[int | None] = []
+        self.left: list[tuple[int | None, int | None]] = []
+        self.clock: Clock | None = None
+        self.used_seconds = 0
         self.outcome = {"status": "completed", "problem": None, "message": "", "output": "hi", **outcome}
         if used is not None:
             self.outcome["usage"] = {"requests": 1, "input_tokens": used[0], "output_tokens": used[1]}
@@ -42,6 +45,9 @@ class Job:
         assert running is not None
         assert running.id == journal.run_id
         self.allowed.append(running.tokens)
+        self.left.append((running.requests, running.seconds))
+        if self.clock is not None:
+            self.clock.forward(seconds=self.used_seconds)
         await self.go.wait()
         return self.outcome
 
@@ -103,6 +109,29 @@ async def test_a_run_gets_the_tokens_that_are_left_and_waits_for_those_that_are_
         assert store.spending().spent(terms_of(keeper.settings, None, clock.now).day).tokens == 3000
 
 
+async def test_a_run_gets_the_requests_and_seconds_that_are_left(
+    keep: Keep, make: Make, clock: Clock, store: ScheduleStore
+) -> None:
+    name, job = make(), Job(store)
+    job.outcome["usage"] = {"requests": 7, "input_tokens": 9, "output_tokens": 1}
+    limits = {"schedule_requests_per_day": 20, "schedule_each_seconds_per_day": 600}
+    async with keep(job, **limits, run_turns=12, run_seconds=500) as keeper:
+        for _ in range(4):
+            await fire(keeper, clock, hours=1)
+        found = overview(store, keeper.settings, clock.now)
+    binding = store.read(name)
+    assert job.left == [(12, 500), (12, 500), (6, 500)]
+    assert found["spent"]["requests"] == 21
+    assert "20 requests, is used up (schedules.requests_per_day)" in binding.note
+    limits = {"schedule_each_seconds_per_day": 600}
+    job.used_seconds, job.clock = 250, clock
+    async with keep(job, **limits, run_seconds=500) as keeper:
+        clock.forward(hours=24)
+        for _ in range(4):
+            await fire(keeper, clock, hours=1)
+    assert [seconds for _, seconds in job.left[3:6]] == [500, 350, 100]
+
+
 async def test_dollars_need_a_price_and_are_limited(keep: Keep, make: Make, clock: Clock, store: ScheduleStore) -> None:
     name, job = make(), Job(store)
     async with keep(job, model=MODEL, schedule_dollars_per_day=0.005) as keeper:
@@ -117,7 +146,9 @@ async def test_dollars_need_a_price_and_are_limited(keep: Keep, make: Make, cloc
         found = overview(store, keeper.settings, clock.now)
     # A run costs 1900 millionths, and may cost no more than what is left, all of it output.
     assert job.allowed == [500, 310, 120]
-    assert found["spent"] == {"runs": 3, "tokens": 3000, "dollars": pytest.approx(0.0057), "unpriced": 0}
+    dollars = pytest.approx(0.0057)
+    spent = {"runs": 3, "tokens": 3000, "requests": 3, "seconds": 0, "dollars": dollars, "unpriced": 0}
+    assert found["spent"] == spent
     assert "0.005 dollars, is used up" in str(found["warnings"])
 
 

@@ -27,6 +27,7 @@ from skills_core.disk.replacement import remove_tree
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, SkillsError, system_message
 from skills_core.evals.agents import ANY_AGENT
+from skills_core.runs.spending import BoundReachedError
 
 if TYPE_CHECKING:
     from skills_core.evals.agents.kind import AgentRun, Transcript
@@ -318,6 +319,7 @@ async def for_each(items: Iterable[_T], jobs: int, do: Callable[[_T], Awaitable[
 
     Raises:
         SkillsError: the first error, which ends the others.
+        BoundReachedError: a bound was reached; what was under way has ended by itself.
     """
     faults: list[SkillsError] = []
     limiter = anyio.CapacityLimiter(jobs)
@@ -326,8 +328,10 @@ async def for_each(items: Iterable[_T], jobs: int, do: Callable[[_T], Awaitable[
         async with limiter:
             try:
                 await do(item)
-            except SkillsError as error:  # raised below, where no task group wraps it
+            except BoundReachedError as error:
                 faults.append(error)
+            except SkillsError as error:  # raised below, where no task group wraps it
+                faults.insert(0, error)
                 scope.cancel()
 
     async with anyio.create_task_group() as group:

@@ -23,6 +23,7 @@ from server.capabilities.evals.agents.agent import EXECUTOR, Agent, agent_enviro
 from server.capabilities.evals.workspace import EvalError
 from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.runs.metered_model import CountingModel
 from server.capabilities.runs.offered import open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits
@@ -41,7 +42,7 @@ from skills_core.runs.durable.recorded_run import RunNotDoneError, WorkerConfig
 from skills_core.runs.durable.store import SqliteStore
 from skills_core.runs.executor import PlainTask, RunContext, RunRequest, perform_run
 from skills_core.runs.journal import MemoryJournal, from_json, to_json
-from skills_core.runs.models import parse_model, price_of
+from skills_core.runs.models import parse_model
 from skills_core.runs.outcome import RunLimits, RunOutcome, RunProblem, RunStatus
 from skills_core.runs.run_skills import Offer, RunSkills, select_skills
 from skills_core.runs.tools import WorkspaceTool
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.journal import Journal
     from skills_core.runs.models import ModelSpec
+    from skills_core.runs.outcome import Usage
 
 
 _PERFORMED: Final = """\
@@ -115,8 +117,9 @@ class ExecutorAgent(Agent):
         tools = [read_skill_file_tool(skills)]
         tools.append(activate_skill_tool(skills, lambda: recipient_for(tools)))
         limits = RunLimits(turns=self.max_calls + 1, calls=self.max_calls, seconds=task.seconds)
+        counted = CountingModel(self.model)
         context = RunContext(
-            model=self.model,
+            model=counted,
             model_name=self.model_name,
             journal=MemoryJournal("trigger"),
             guard=Guard(rules_of(catalog.offered)),
@@ -143,7 +146,7 @@ class ExecutorAgent(Agent):
             tasks.start_soon(perform)
             tasks.start_soon(end_when_decided)
         seconds = anyio.current_time() - started
-        transcript = replace(_trigger_transcript(skills, outcome), cost_usd=self._price(outcome))
+        transcript = _with_usage(_trigger_transcript(skills, outcome), counted.used)
         timed_out = outcome is not None and outcome.problem is RunProblem.TIME_LIMIT
         stopped = outcome is None
         return AgentRun(
@@ -155,8 +158,11 @@ class ExecutorAgent(Agent):
             answer=transcript.text,
         )
 
-    def _price(self, outcome: RunOutcome | None) -> float | None:
-        return price_of(parse_model(self.model_name), outcome.usage) if outcome is not None else None
+
+def _with_usage(record: Transcript, used: Usage) -> Transcript:
+    """Return the record with what the model has used: a run that was ended early has no outcome to tell it."""
+    tokens = used.input_tokens + used.output_tokens
+    return replace(record, total_tokens=tokens, output_tokens=used.output_tokens, requests=used.requests)
 
 
 def _trigger_transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:
@@ -168,13 +174,11 @@ def _trigger_transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transc
     calls = outcome.tool_calls
     wanted = [(activation_of_call(call.arguments)[0], call) for call in calls if call.tool == ACTIVATE]
     broken = outcome.status is not RunStatus.COMPLETED and outcome.problem not in _LIMITS
-    usage = outcome.usage
     return replace(
         record,
         denied=tuple(dict.fromkeys(name for name, call in wanted if call.decision in _REFUSED)),
         failed={name: shortened(call.text, 200) for name, call in wanted if call.decision is CallDecision.FAILED},
         tool_calls=len(calls),
-        total_tokens=usage.input_tokens + usage.output_tokens,
         text=outcome.output,
         is_error=broken and outcome.problem is not RunProblem.TIME_LIMIT,
         error=outcome.message if broken else "",
@@ -291,7 +295,8 @@ class OwnAgent(Agent):
         transcript = Transcript(
             tool_calls=len(outcome.tool_calls),
             total_tokens=usage.input_tokens + usage.output_tokens,
-            cost_usd=price_of(self._spec, usage),
+            output_tokens=usage.output_tokens,
+            requests=usage.requests,
             text=outcome.output,
             finished=True,
             recognized=True,

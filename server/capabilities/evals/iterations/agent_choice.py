@@ -153,6 +153,8 @@ class _Asked:
         from pydantic_ai.messages import ModelResponse, TextPart, UserPromptPart
         from pydantic_ai.usage import RequestUsage
 
+        from server.capabilities.runs.metered_model import COST_DETAIL
+
         parts = [part for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
         question = "\n\n".join(part.content for part in parts if isinstance(part.content, str))
         folders = await anyio.to_thread.run_sync(RunFolders.open)
@@ -165,8 +167,10 @@ class _Asked:
         status, error = status_of(run, self.seconds, known=self.agent.tells_loads)
         if status is not EvalStatus.DONE:
             raise EvalError(error)
-        usage = RequestUsage(input_tokens=run.transcript.total_tokens or 0)
-        return ModelResponse(parts=[TextPart(run.answer)], usage=usage)
+        output = run.transcript.output_tokens or 0
+        usage = RequestUsage(input_tokens=(run.transcript.total_tokens or 0) - output, output_tokens=output)
+        details = {COST_DETAIL: run.transcript.cost_usd}
+        return ModelResponse(parts=[TextPart(run.answer)], usage=usage, provider_details=details)
 
     def _task(self, folders: RunFolders, instructions: str, question: str) -> AgentTask:
         whole = f"{instructions}\n\n{question}"

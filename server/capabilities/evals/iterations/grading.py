@@ -37,6 +37,7 @@ from skills_core.evals.grading.judging import (
 )
 from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, RunKey, grading_basis, grading_to_json
 from skills_core.runs.models import connected
+from skills_core.runs.spending import BoundReachedError
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, exit_text, run_process
 
 if TYPE_CHECKING:
@@ -171,10 +172,13 @@ class Grader:
 
         Raises:
             FileRefusedError: a file cannot be written.
+            BoundReachedError: the judge has bounds, and they leave no room; the run stays ungraded.
         """
         place = iteration.place(run.key)
         try:
             results, notes = await self.grade(run.case, iteration.folder(run.key))
+        except BoundReachedError:
+            raise
         except SkillsError as error:
             run = replace(run, outcome=replace(run.outcome, grading_error=one_line(str(error))))
         else:
@@ -306,7 +310,11 @@ class BlindComparisons:
     jobs: int
 
     async def run(self, runs: Sequence[EvalRun]) -> list[str]:
-        """Compare the cases that are not compared yet; return what failed."""
+        """Compare the cases that are not compared yet; return what failed.
+
+        Raises:
+            BoundReachedError: the judge has bounds, and they leave no room.
+        """
         by_key = {run.key: run for run in runs if run.outcome.status is EvalStatus.DONE}
         pending = uncompared(self.iteration, runs)
         problems: list[str] = []
@@ -314,6 +322,8 @@ class BlindComparisons:
         async def one(folder: str) -> None:
             try:
                 await self._compare(folder, by_key)
+            except BoundReachedError:
+                raise
             except SkillsError as error:
                 problems.append(one_line(f"{folder}: the outputs were not compared: {error}"))
 

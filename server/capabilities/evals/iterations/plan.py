@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalOutcome, EvalRun
     from skills_core.format.yaml12 import JsonObject
+    from skills_core.runs.models import Price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,8 @@ class EvalMode(StrEnum):
 class EvalOptions:
     """What the user asked for; without an agent, our own executor performs. `judge` is who would grade.
 
-    `evals` is the file of the cases, by default that of the skill.
+    `evals` is the file of the cases, by default that of the skill. `price` is that of the agent's tokens if the user
+    names one.
     """
 
     skill: Path
@@ -126,6 +128,7 @@ class EvalOptions:
     compare: bool = False
     mode: EvalMode = EvalMode.WHOLE
     judge: Judge | None = None
+    price: Price | None = None
 
     @property
     def grades(self) -> bool:
@@ -425,10 +428,7 @@ def _cost(
     judged = sum(each.grades and not each.is_complete and bool(assertions_for_judge(each.case)) for each in work)
     compared = 2 * len(cases) * runs if options.compare else 0
     checks = sum(each.check is not None for case in cases for each in case.assertions) if options.grades else 0
-    by_arm: dict[Arm, list[EvalOutcome]] = {}
-    for run in _earlier_runs(workspace, work):
-        if run.outcome.status is EvalStatus.DONE:
-            by_arm.setdefault(run.key.arm, []).append(run.outcome)
+    by_arm = finished_by_arm(workspace, work)
     tokens = _sum(pending, {arm: [each.total_tokens for each in found] for arm, found in by_arm.items()})
     cost = _sum(pending, {arm: [each.cost_usd for each in found] for arm, found in by_arm.items()})
     millis = _sum(pending, {arm: [each.duration_ms for each in found] for arm, found in by_arm.items()})
@@ -442,6 +442,15 @@ def _cost(
         seconds=None if millis is None else round(millis / 1000 / options.jobs, 1),
         basis=sum(map(len, by_arm.values())),
     )
+
+
+def finished_by_arm(workspace: Path, work: Sequence[Work]) -> dict[Arm, list[EvalOutcome]]:
+    """Return what runs of the same cases in all iterations have taken, those that ended without an error."""
+    by_arm: dict[Arm, list[EvalOutcome]] = {}
+    for run in _earlier_runs(workspace, work):
+        if run.outcome.status is EvalStatus.DONE:
+            by_arm.setdefault(run.key.arm, []).append(run.outcome)
+    return by_arm
 
 
 def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:

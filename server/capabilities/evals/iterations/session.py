@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import RunFolders
 from server.capabilities.evals.agents.isolation import AgentIsolationKind
+from server.capabilities.evals.agents.metered import JUDGE, AgentCosts, MeteredAgent, bounds_of, price_of_named_model
 from server.capabilities.evals.iterations.agent_choice import check_named
 from server.capabilities.evals.iterations.grading import (
     BlindComparisons,
@@ -22,10 +24,11 @@ from server.capabilities.evals.iterations.grading import (
 )
 from server.capabilities.evals.iterations.plan import SNAPSHOTS, EvalMode
 from server.capabilities.evals.iterations.runner import EvalRunner, grade_runs, showing_progress
-from server.capabilities.evals.settings import EvalSettings
 from server.capabilities.evals.tested_skills import keep, texts_of
-from server.capabilities.evals.workspace import CONFIG, EvalError
+from server.capabilities.evals.workspace import CONFIG, EvalError, open_workspace
+from server.capabilities.runs.metering import open_meter
 from server.capabilities.runs.settings import RunSettings
+from skills_core.diagnostics import counted
 from skills_core.disk.files import read_bounded
 from skills_core.disk.folders import EVALS
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
@@ -33,26 +36,32 @@ from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.judging import comparison_line, summarize_comparisons
 from skills_core.evals.grading.leaks import AnswerKey, new_canary
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
+from skills_core.runs.spending import BoundReachedError
 from skills_core.runs.tools import WorkspaceTool
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.iterations.plan import EvalPlan
+    from server.capabilities.evals.iterations.agent_choice import Judge
+    from server.capabilities.evals.iterations.plan import EvalOptions, EvalPlan
     from server.capabilities.evals.tested_skills import SkillVersion
+    from server.capabilities.runs.metering import Meter
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject
+    from skills_core.runs.spending import Bounds
 
 
 _NEVER = EvalOutcome(status=EvalStatus.ERROR, error="it was not run")
 
 
-def check_models(plan: EvalPlan, settings: Settings) -> None:
+def check_models(plan: EvalPlan, settings: Settings, bounds: Bounds | None = None) -> None:
     """Check that the agent and the judge that a plan needs are configured, as far as this is known without a request.
 
+    `bounds` are those of the costs, by default those of evals.
+
     Raises:
-        EvalError: one is missing.
+        EvalError: one is missing, or the cost has a bound and that of a run or of the judge would stay unknown.
         ModelUnavailableError: a model cannot be used.
     """
     if plan.performs and plan.options.agent is None:
@@ -62,6 +71,13 @@ def check_models(plan: EvalPlan, settings: Settings) -> None:
                 "no agent: name one with --agent, its command with --agent-command, or a model for our own with --model"
             )
         check_named(model)
+    is_bounded = (bounds or bounds_of(settings)).cost is not None
+    costs = AgentCosts.of(settings, plan.options.agent, plan.options.price)
+    if plan.performs and is_bounded and not costs.is_known:
+        raise EvalError(
+            "--max-cost needs to know what a run costs: this agent does not report it, and the price of its tokens is "
+            "unknown; give it with --price-in and --price-out, or by the model's name in runs.prices"
+        )
     if not plan.needs_judge:
         return
     if plan.options.judge is None:
@@ -71,13 +87,26 @@ def check_models(plan: EvalPlan, settings: Settings) -> None:
             "the agents alone"
         )
     plan.options.judge.check()
+    if is_bounded and not judge_costs(plan.options.judge, settings).is_known:
+        raise EvalError(
+            f"--max-cost needs to know what the judge costs, and the price of {plan.options.judge.label} is unknown; "
+            "give it in runs.prices, or name another judge"
+        )
+
+
+def judge_costs(judge: Judge, settings: Settings) -> AgentCosts:
+    """Return how the cost of a request to the judge is known."""
+    if judge.agent is not None:
+        return AgentCosts.of(settings, judge.agent, None)
+    return AgentCosts(settings, price_of_named_model(settings, judge.model))
 
 
 @dataclass(frozen=True, slots=True)
 class EvalSession:
     """Carries out one plan; `show` prints a line of progress, and `changed` is called when results have changed.
 
-    With `plain`, there is no progress bar.
+    With `plain`, there is no progress bar. What is used counts on `meter`, by default one of the workspace with the
+    bounds of the settings.
     """
 
     plan: EvalPlan
@@ -85,36 +114,68 @@ class EvalSession:
     show: Callable[[str], None]
     changed: Callable[[], None] = lambda: None
     plain: bool = False
+    meter: Meter | None = None
 
     async def run(self) -> JsonObject:
         """Perform what is left, grade and aggregate it; return the content of `benchmark.json`.
 
         Raises:
             SkillsError: a file cannot be written, or the agent cannot be used.
+            BoundReachedError: a bound let no run begin, and there is none from before.
         """
+        if self.plan.options.grades:
+            await check_commands(self.plan.cases, self.plan.read.file)
+        if self.meter is not None:
+            return await self._run(self.meter)
+        await anyio.to_thread.run_sync(open_workspace, self.plan.workspace)
+        async with open_meter(self.plan.workspace, bounds_of(self.settings)) as meter:
+            return await self._run(meter)
+
+    async def _run(self, meter: Meter) -> JsonObject:
         plan, iteration = self.plan, self.plan.iteration
-        if plan.options.grades:
-            await check_commands(plan.cases, plan.read.file)
-        judge = await anyio.to_thread.run_sync(self._open_judge)
-        label = await self._grade(judge) if plan.options.mode is EvalMode.GRADE_ONLY else await self._perform(judge)
+        judge = await anyio.to_thread.run_sync(self._open_judge, meter)
+        label, problems = plan.label, list[str]()
+        with suppress(BoundReachedError):  # the meter keeps the reason
+            if plan.options.mode is EvalMode.GRADE_ONLY:
+                await self._grade(judge)
+            else:
+                label = await self._perform(judge, meter)
+            if plan.options.compare and judge is not None:
+                comparisons = BlindComparisons(iteration, judge, plan.baseline, plan.options.jobs)
+                problems = await comparisons.run(await anyio.to_thread.run_sync(self._read_runs))
         runs = await anyio.to_thread.run_sync(self._read_runs)
-        problems = []
-        if plan.options.compare and judge is not None:
-            comparisons = BlindComparisons(iteration, judge, plan.baseline, plan.options.jobs)
-            problems = await comparisons.run(runs)
-        benchmark = await anyio.to_thread.run_sync(self._benchmark, runs, label, problems)
+        stopped = ""
+        if meter.stopped:
+            total, runs = len(runs), list(filter(self._is_done, runs))
+            stopped = f"Stopped at the bound: {len(runs)} of {counted(total, 'run')}: {meter.stopped}."
+            if not runs:
+                raise BoundReachedError(stopped)
+        benchmark = await anyio.to_thread.run_sync(self._benchmark, runs, label, [*filter(None, [stopped]), *problems])
+        benchmark["stopped"] = stopped or None
         await anyio.to_thread.run_sync(iteration.write, "benchmark.json", benchmark)
         return benchmark
 
-    def _open_judge(self) -> Model | None:
-        options = self.plan.options
-        return options.judge.open(options.seconds) if options.judge and self.plan.needs_judge else None
+    def _is_done(self, run: EvalRun) -> bool:
+        """Tell whether a run has ended, and was graded if it could be; what a bound has prevented is no error."""
+        ungraded = run.results is None and not run.outcome.grading_error
+        return run.outcome is not _NEVER and not (
+            run.outcome.status is EvalStatus.DONE and self.plan.options.grades and ungraded
+        )
 
-    async def _perform(self, judge: Model | None) -> str:
+    def _open_judge(self, meter: Meter) -> Model | None:
+        options = self.plan.options
+        if options.judge is None or not self.plan.needs_judge:
+            return None
+        from server.capabilities.runs.metered_model import MeteredModel
+
+        model, costs = options.judge.open(options.seconds), judge_costs(options.judge, self.settings)
+        return MeteredModel(model, meter, f"{JUDGE}: {options.judge.label}", costs.price)
+
+    async def _perform(self, judge: Model | None, meter: Meter) -> str:
         """Perform what is left and grade it; return the name of the agent."""
         plan = self.plan
         versions = await anyio.to_thread.run_sync(self._keep_versions)
-        agent = plan.options.agent or self._own_agent(versions)
+        agent = self._metered(versions, meter)
         folders = await anyio.to_thread.run_sync(self._begin, agent.label)
         self.changed()
         left = [each for each in plan.work if not each.is_complete]
@@ -132,12 +193,19 @@ class EvalSession:
                 jobs=plan.options.jobs,
                 progress=progress,
             )
-            await runner.run(plan.work)
+            # What a bound has stopped leaves no run half done.
+            with suppress(BoundReachedError):
+                await runner.run(plan.work)
         await anyio.to_thread.run_sync(folders.remove)
         return agent.label
 
-    async def _grade(self, judge: Model | None) -> str:
-        """Grade the outputs that exist; return the name of the agent that made them."""
+    def _metered(self, versions: Mapping[Arm, SkillVersion | None], meter: Meter) -> Agent:
+        options = self.plan.options
+        costs = AgentCosts.of(self.settings, options.agent, options.price)
+        return MeteredAgent(options.agent or self._own_agent(versions), meter, costs, "eval")
+
+    async def _grade(self, judge: Model | None) -> None:
+        """Grade the outputs that exist."""
         plan = self.plan
         plan.iteration.canary = str(plan.iteration.config.get("canary") or "")
         await anyio.to_thread.run_sync(self._describe_cases)
@@ -145,7 +213,6 @@ class EvalSession:
         left = [each for each in plan.work if not each.is_complete]
         with showing_progress(len(left), self.show, self.changed, plain=self.plain) as progress:
             await grade_runs(plan.iteration, self._grader(judge), left, plan.options.jobs, progress)
-        return plan.label
 
     def _grader(self, judge: Model | None) -> Grader:
         named = self.plan.options.judge
@@ -274,7 +341,7 @@ class EvalSession:
                 f"The agent was not isolated{why}: it could read this whole disk, also the evals and other results. "
                 "What it wrote was searched for them."
             )
-        if self.plan.needs_judge and self._judges_itself():
+        if self.plan.needs_judge and judges_itself(options, self.settings):
             found.append(
                 "The model under test judges itself; name one of another family with --judge-model or --judge-agent."
             )
@@ -289,14 +356,15 @@ class EvalSession:
         isolation = described_setup(self.settings).isolation
         return "" if isolation.sandbox is not None else isolation.fault
 
-    def _judges_itself(self) -> bool:
-        options = self.plan.options
-        if options.judge is None or options.mode is EvalMode.GRADE_ONLY:
-            return False
-        if options.agent is None:
-            return options.judge.agent is None and self.settings.section(EvalSettings).judge_model is None
-        judge = options.judge.agent
-        return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
+
+def judges_itself(options: EvalOptions, settings: Settings) -> bool:
+    """Tell whether the model under test is the judge."""
+    if options.judge is None or options.mode is EvalMode.GRADE_ONLY:
+        return False
+    if options.agent is None:
+        return options.judge.agent is None and options.judge.model == settings.section(RunSettings).model
+    judge = options.judge.agent
+    return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
 
 
 def _without_grading(run: EvalRun) -> EvalRun:
@@ -326,7 +394,7 @@ def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
     if benchmark is None:
         return report
     runs: Any = benchmark["runs"]
-    names = ("run_summary", "effect", "patterns", "comparison", "notes", "runs")
+    names = ("run_summary", "effect", "patterns", "comparison", "notes", "stopped", "runs")
     return {
         **report,
         "errors": sum(run["result"]["errors"] for run in runs),

@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from skills_core.evals.triggers.parts import MissingQueries, Part
+    from skills_core.evals.triggers.queries import Query
+
+
+class QuerySets(NamedTuple):
+    """The queries of a test, the fresh ones of its end, the parts of an optimization, and what a verdict lacks."""
+
+    queries: tuple[Query, ...]
+    holdout: tuple[Query, ...]
+    parts: Mapping[Part, tuple[Query, ...]] | None
+    missing: MissingQueries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +52,11 @@ class TriggerFlags:
     force: bool
     workspace: Path | None
     dry_run: bool
+    max_cost: float | None
+    max_requests: int | None
+    max_seconds: int | None
+    price_in: float | None
+    price_out: float | None
     junit: Path | None
     markdown: Path | None
     ci: bool

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from server.capabilities.evals.agents.agent import EXECUTOR
-from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
+from server.capabilities.evals.agents.cli_agent import CliAgent, check_no_twin, find_agent
+from server.capabilities.evals.agents.metered import AgentCosts, bounds_of, named_price, price_of_named_model
 from server.capabilities.evals.report.ci import gates_pass, trigger_gates
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import (
@@ -21,9 +23,12 @@ from server.capabilities.evals.report.writing import (
     write_report,
 )
 from server.capabilities.evals.tested_skills import read_copy
+from server.capabilities.evals.triggers import QuerySets
+from server.capabilities.evals.triggers.forecast import forecast_of_test
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.capabilities.evals.triggers.trigger_test import (
     TestPlan,
+    TestPrices,
     TriggerTest,
     apply_description,
     last_results,
@@ -31,9 +36,10 @@ from server.capabilities.evals.triggers.trigger_test import (
     planned_costs,
     test_folder,
 )
+from server.capabilities.evals.workspace import EvalError
 from server.capabilities.runs.offered import open_configured
 from server.capabilities.runs.settings import RunSettings
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.console import EXIT_BOUND, EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
@@ -51,8 +57,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.tested_skills import SkillCopy
     from server.capabilities.evals.triggers import TriggerFlags
-    from skills_core.evals.triggers.parts import Part
-    from skills_core.evals.triggers.queries import Query
+    from server.config.settings.model import Settings
 
 
 _WORDS = {True: "pass", False: "FAIL", None: "none"}
@@ -170,11 +175,12 @@ def with_tokens(planned: Mapping[str, int], workspace: Path) -> dict[str, Any]:
             return value / made * planned["runs"]
         return None
 
-    tokens, cost = expected("total_tokens"), expected("cost_usd")
+    tokens, cost, seconds = expected("total_tokens"), expected("cost_usd"), expected("agent_seconds")
     return {
         **planned,
         "tokens": None if tokens is None else round(tokens),
         "cost_usd": None if cost is None else round(cost, 4),
+        "seconds": None if seconds is None else round(seconds, 1),
     }
 
 
@@ -220,11 +226,13 @@ def triggers_with_agent(options: TriggerFlags) -> None:
             _apply_last(folder, workspace, force=options.force, as_json=options.as_json)
             return
         sets = _query_sets(options, workspace)
+        settings = _settings(options)
         if options.dry_run:
-            _print_costs(sets, options, workspace)
+            _print_costs(skill, sets, options, settings, workspace)
             return
-        model = _model_settings(options)
-        plan = _plan(skill, sets, options, model)
+        model = _model_settings(options, settings)
+        plan = _plan(skill, sets, options, settings, model)
+        _check_costs(plan)
     except SkillsError as error:
         fail(str(error), EXIT_USAGE)
     try:
@@ -238,30 +246,58 @@ def triggers_with_agent(options: TriggerFlags) -> None:
     _finish(found, results, options)
 
 
-def _model_settings(options: TriggerFlags) -> RunSettings | None:
+def _settings(options: TriggerFlags) -> Settings:
+    """Return the settings with the flags.
+
+    Raises:
+        ConfigurationError: a setting cannot be used.
+    """
+    flags = {
+        "model": options.model,
+        "eval_max_cost": options.max_cost,
+        "eval_max_requests": options.max_requests,
+        "eval_max_seconds": options.max_seconds,
+    }
+    return settings_of(Machine(current_places()), flags)
+
+
+def _check_costs(plan: TestPlan) -> None:
+    """Check that the cost of everything will be known if it has a bound.
+
+    Raises:
+        EvalError: it would not.
+    """
+    prices = plan.prices
+    if plan.bounds.cost is None or prices.agent is None:
+        return
+    if not prices.agent.is_known:
+        raise EvalError(
+            "--max-cost needs to know what a run costs: this agent does not report it, and the price of its tokens is "
+            "unknown; give it with --price-in and --price-out, or by the model's name in runs.prices"
+        )
+    if plan.parts is not None and prices.model is None:
+        raise EvalError(
+            f"--max-cost needs to know what the model costs that revises the description, and the price of "
+            f"{plan.model_name} is unknown; give it in runs.prices"
+        )
+
+
+def _model_settings(options: TriggerFlags, settings: Settings) -> RunSettings | None:
     """Return the settings of the configured model; None if no model is needed.
 
     Raises:
         ModelUnavailableError: no model is named, or it cannot be used.
-        ConfigurationError: a setting cannot be used.
     """
     if not options.optimize and options.agent != EXECUTOR:
         return None
-    runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
+    runs = settings.section(RunSettings)
     if runs.model is None or runs.model == CLIENT:
         raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
     check_model(parse_model(runs.model), os.environ)
     return runs
 
 
-class _QuerySets(NamedTuple):
-    queries: tuple[Query, ...]
-    holdout: tuple[Query, ...]
-    parts: Mapping[Part, tuple[Query, ...]] | None
-    missing: MissingQueries
-
-
-def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
+def _query_sets(options: TriggerFlags, workspace: Path) -> QuerySets:
     _, queries = chosen_queries(options.skill_dir, options.queries, print_notice)
     holdout = queries_in(options.holdout, print_notice) if options.holdout is not None else ()
     known = {query.text for query in queries}
@@ -269,16 +305,21 @@ def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
         raise SkillsError(f"--holdout: query {again.id} is one of the others too; it needs fresh queries")
     opened = opened_queries(workspace)
     parts = split_queries(queries, options.seed, opened) if options.optimize else None
-    return _QuerySets(queries, holdout, parts, missing_queries(queries, opened))
+    return QuerySets(queries, holdout, parts, missing_queries(queries, opened))
 
 
-def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: RunSettings | None) -> TestPlan:
+def _plan(
+    skill: SkillCopy, sets: QuerySets, options: TriggerFlags, settings: Settings, model: RunSettings | None
+) -> TestPlan:
+    agent = _agent(skill, options, model)
+    known = agent if isinstance(agent, CliAgent) else None
+    costs = AgentCosts.of(settings, known, named_price(options.price_in, options.price_out))
     return TestPlan(
         skill=skill,
         queries=sets.queries,
         holdout=sets.holdout,
         rivals=tuple(_rivals(skill, options.catalog or ()).values()),
-        agent=_agent(skill, options, model),
+        agent=agent,
         limits=RunLimitsOfTest(options.runs, options.threshold, options.jobs, options.max_calls, options.timeout),
         parts=sets.parts,
         missing=sets.missing,
@@ -286,6 +327,8 @@ def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: RunS
         seed=options.seed,
         model_name=str(parse_model(model.model or "")) if model and options.optimize else "",
         home=options.agent_home,
+        bounds=bounds_of(settings),
+        prices=TestPrices(costs, price_of_named_model(settings, model.model or "") if model else None),
     )
 
 
@@ -344,16 +387,19 @@ def _run(workspace: Path, plan: TestPlan, model: RunSettings | None) -> tuple[di
         return until_signalled(work), folder / "results.json"
 
 
-def _print_costs(sets: _QuerySets, options: TriggerFlags, workspace: Path) -> None:
+def _print_costs(skill: SkillCopy, sets: QuerySets, options: TriggerFlags, settings: Settings, workspace: Path) -> None:
     planned = planned_costs(sets.queries, sets.holdout, sets.parts, options.runs, options.revisions)
     costs = with_tokens(planned, workspace)
+    forecast = forecast_of_test(skill, sets, options, settings, costs, workspace)
     if options.as_json:
-        print_json({"costs": costs, "missing_for_verdict": missing_object(sets.missing)})
+        missing = missing_object(sets.missing)
+        print_json({"costs": costs, "missing_for_verdict": missing, "forecast": forecast.to_json()})
         return
-    for line in cost_lines(costs):
-        print_text(line)
+    print_text(one_line(f"{skill.name}: fewer runs where an outcome is clear early"))
+    for line in forecast.lines():
+        print_text(one_line(line))
     if sets.missing:
-        print_text(missing_line(sets.missing))
+        print_text(textwrap.fill(missing_line(sets.missing), 80, subsequent_indent="  "))
 
 
 def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None:
@@ -382,6 +428,8 @@ def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None
             print_text("SKILL.md has the new description.")
     if refused:
         fail(refused, EXIT_NO)
+    if found["stopped"]:
+        fail(f"{found['stopped']} The same command with a higher bound continues", EXIT_BOUND)
     if not found["finished"] or not gates_pass(gates):
         raise SystemExit(EXIT_NO)
 

@@ -9,14 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio.to_thread
+
+from server.capabilities.evals.agents.metered import bounds_of, counted_model
 from server.capabilities.evals.report.ci import CiGate, GateOutcome
 from server.capabilities.evals.report.model import Results, ShownVerdict, Tone, TriggerSet
 from server.capabilities.evals.report.writing import write_ci_files
+from server.capabilities.evals.workspace import open_workspace
 from server.capabilities.runs.offered import command_unavailable_reason, open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.visibility.served_listing import EntryState, Sight, served_skills
 from server.cli.client_lists import chosen_clients, served_lists
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.console import EXIT_BOUND, EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
 from server.hosting.searches import reranker_of
@@ -27,6 +31,7 @@ from skills_core.evals.triggers.queries import chosen_queries, drafts_document, 
 from skills_core.evals.triggers.ranks import LimitVerdict, RankLimits, rank_queries, summarize
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
 from skills_core.runs.models import connected
+from skills_core.runs.spending import BoundReachedError
 from skills_core.runs.structured_answers import NoAnswerError
 from skills_core.selection.policy import SelectionPolicy
 from skills_core.selection.ranking import SkillSearch
@@ -356,6 +361,8 @@ def open_skill(options: TriggerFlags) -> tuple[Library, Settings, Skill]:
     flags: dict[str, object] = {"follow_symlinks": options.follow_symlinks, "trust_workspace": options.trust_workspace}
     if options.write_queries:
         flags["model"] = options.model
+        for name in ("max_cost", "max_requests", "max_seconds"):
+            flags[f"eval_{name}"] = getattr(options, name)
     settings = settings_of(machine, flags)
     library, skill = open_in_front(folder, options.catalog, settings, machine)
     if skill is None:
@@ -393,7 +400,10 @@ def draft_into(options: TriggerFlags) -> None:
     tokens = len(drafting_prompt(skill, rivals)) // _CHARACTERS_A_TOKEN
     print_notice(f"asks {runs.model} once, with some {tokens:,} tokens; twice more if the answer is unusable")
     try:
-        queries = until_signalled(lambda: _draft(runs, skill, rivals))
+        workspace = options.workspace or folder.resolve().parent / f"{skill.name}-workspace"
+        queries = until_signalled(lambda: _draft(settings, workspace, skill, rivals))
+    except BoundReachedError as error:
+        fail(f"stopped at the bound: {error}", EXIT_BOUND)
     except NoAnswerError as error:
         fail(f"no queries were drafted: {error}; requests made: {error.usage.requests}", EXIT_NO)
     file = write_drafts(folder, queries)
@@ -410,7 +420,12 @@ def _rivals(skill: Skill, offered: tuple[Skill, ...]) -> list[Skill]:
     return [match.skill for match in matches if match.skill.path != skill.path]
 
 
-async def _draft(settings: RunSettings, skill: Skill, rivals: Sequence[Skill]) -> tuple[Query, ...]:
-    model = open_configured(settings)
-    async with connected(model):
-        return await draft_queries(model, skill, rivals)
+async def _draft(settings: Settings, workspace: Path, skill: Skill, rivals: Sequence[Skill]) -> tuple[Query, ...]:
+    # Without bounds, nothing but the file of queries is written.
+    if not bounds_of(settings):
+        model = open_configured(settings.section(RunSettings))
+        async with connected(model):
+            return await draft_queries(model, skill, rivals)
+    await anyio.to_thread.run_sync(open_workspace, workspace)
+    async with counted_model(settings, workspace, "draft") as counted_one:
+        return await draft_queries(counted_one, skill, rivals)

@@ -27,6 +27,7 @@ from skills_core.evals.triggers.results import (
     outcome_of,
     query_result,
 )
+from skills_core.runs.spending import BoundReachedError
 
 if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import Agent, RunFolder, RunFolders
@@ -53,6 +54,11 @@ class TriggerJournal:
     def find(self, key: str) -> Mapping[str, JsonValue] | None:
         """Return the record of a key."""
         return self._records.get(key)
+
+    @property
+    def runs(self) -> int:
+        """The number of runs that are recorded."""
+        return sum("run" in record for record in self._records.values())
 
     def add(self, key: str, record: Mapping[str, JsonValue]) -> None:
         """Write a record to the disk.
@@ -150,6 +156,7 @@ class TriggerRunner:
 
         Raises:
             EvalError: the agent cannot be started.
+            BoundReachedError: a bound of the costs was reached; runs under way have ended.
         """
         outcomes: dict[str, list[Outcome]] = {query.id: [] for query in queries}
         done = 0
@@ -178,7 +185,11 @@ class TriggerRunner:
             said = " ".join(outcome.value for outcome in found) or "not run"
             await self.report(f"{label}: {done} of {len(queries)}: query {query.id}: {said}")
 
-        await for_each(queries, self.limits.jobs, run_query)
+        try:
+            await for_each(queries, self.limits.jobs, run_query)
+        except BoundReachedError:
+            self.show_partial(results())
+            raise
         return results()
 
     def _result(self, skill: SkillCopy, query: Query, outcomes: Sequence[Outcome]) -> QueryResult:

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.agents.agent import RunFolders
+from server.capabilities.evals.agents.metered import REVISION, MeteredAgent
 from server.capabilities.evals.tested_skills import digest_of
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerJournal, TriggerRunner
 from server.capabilities.evals.workspace import EvalError, open_workspace
 from server.capabilities.history.histories import recorded_change
+from server.capabilities.runs.metering import open_meter
 from skills_core.authoring.fixes import with_description
-from skills_core.diagnostics import printable
+from skills_core.diagnostics import counted, printable
 from skills_core.disk.files import MAX_FILE_SIZE, Location, read_file
 from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.writing import InvalidJsonError, JsonFile, write_file
@@ -56,15 +58,19 @@ from skills_core.evals.triggers.results import (
 from skills_core.history.versions import Cause
 from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.loading.single_skill import read_skill
+from skills_core.runs.spending import BoundReachedError, Bounds
 from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent
+    from server.capabilities.evals.agents.metered import AgentCosts
     from server.capabilities.evals.tested_skills import SkillCopy
+    from server.capabilities.runs.metering import Meter
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
+    from skills_core.runs.models import Price
 
 
 _SECONDS: Final = 900.0
@@ -244,12 +250,20 @@ _NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
 RESULTS: Final = "results.json"
 
 
+@dataclass(frozen=True, slots=True)
+class TestPrices:
+    """How the cost of a run of the agent is known, and the price of the model that revises; None is unknown."""
+
+    agent: AgentCosts | None = None
+    model: Price | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPlan:
     """What a test does. With `parts` it optimizes the description, otherwise it measures `queries`.
 
     `missing` are the further queries that it would take to decide between descriptions.
-    `home` is the folder that each run has a copy of.
+    `home` is the folder that each run has a copy of, and `bounds` are those of the costs.
     """
 
     skill: SkillCopy
@@ -264,6 +278,8 @@ class TestPlan:
     seed: int = 0
     model_name: str = ""
     home: Path | None = None
+    bounds: Bounds = field(default_factory=Bounds)
+    prices: TestPrices = field(default_factory=TestPrices)
 
     @property
     def identity(self) -> dict[str, JsonValue]:
@@ -391,6 +407,7 @@ class TriggerTest:
     _journal: TriggerJournal = field(init=False)
     _folders: RunFolders = field(init=False)
     _started: str = field(init=False, default="")
+    _last: Mapping[str, Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Open the journal."""
@@ -407,16 +424,32 @@ class TriggerTest:
         Raises:
             EvalError: the agent does not load the skill when it is told to, or the model gives no description.
             EvalError: the agent cannot be started.
+            SpendingError: there are bounds, and what is used cannot be counted.
         """
         self._save(self._object(SetResult(()), finished=False))
         try:
-            async with self.plan.agent.running(()):
-                await self._runner.check(self.plan.skill)
-                found = await self._optimize() if self.plan.parts is not None else await self._measure()
+            async with open_meter(self.folder.parent, self.plan.bounds) as meter:
+                found = await self._metered(meter)
+        except BoundReachedError as error:
+            most = counted(self.plan.costs["runs"], "run")
+            stopped = f"Stopped at the bound: {self._journal.runs} of at most {most}: {error}."
+            found = {**self._last, "finished": False, "stopped": stopped}
         finally:
             self._folders.remove()
         self._save(found)
         return found
+
+    async def _metered(self, meter: Meter) -> dict[str, Any]:
+        plan = self.plan
+        if plan.prices.agent is not None:
+            self._runner.agent = MeteredAgent(plan.agent, meter, plan.prices.agent, "triggers")
+        if self.model is not None:
+            from server.capabilities.runs.metered_model import MeteredModel
+
+            self.model = MeteredModel(self.model, meter, f"{REVISION}: {plan.model_name}", plan.prices.model)
+        async with plan.agent.running(()):
+            await self._runner.check(plan.skill)
+            return await self._optimize() if plan.parts is not None else await self._measure()
 
     async def _measure(self) -> dict[str, Any]:
         self._runner.show_partial = lambda results: self._save(self._object(results, finished=False))
@@ -500,6 +533,7 @@ class TriggerTest:
             },
             "missing_for_verdict": missing_object(plan.missing),
             "holdout": dict(holdout or {}) or None,
+            "stopped": None,
             "rounds": [],
             "costs": {
                 "planned": dict(plan.costs),
@@ -513,6 +547,7 @@ class TriggerTest:
         }
 
     def _save(self, found: Mapping[str, Any]) -> None:
+        self._last = found
         _write_json(self.folder / RESULTS, found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,9 @@ def test_a_dry_run_says_what_would_be_run_and_writes_nothing(lab: Lab) -> None:
     done = lab.run("--dry-run", "--runs", 3)
     assert done.returncode == 0
     assert done.stdout.startswith("greeter: begins ")
-    assert "12 runs, tokens and money unknown" in done.stdout
+    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.strip()}
+    assert rows["with_skill"][:2] == ["6", "6"]
+    assert (rows["total"][:2], rows["total"][3:]) == (["12", "12"], ["unknown", "unknown"])
     report = lab.report("--dry-run", "--runs", 3)
     assert (report["dry_run"], report["plan"]["runs"], report["plan"]["judge_requests"]) == (True, 12, 0)
     assert not lab.workspace.exists()
@@ -40,7 +43,9 @@ def test_a_dry_run_estimates_tokens_and_money_from_earlier_runs(lab: Lab) -> Non
     plan = lab.report("--dry-run", "--runs", 2, "--jobs", 2)["plan"]
     assert (plan["expected_tokens"], plan["expected_cost_usd"], plan["expected_seconds"]) == (5600, 5.6, 8.0)
     assert plan["based_on_runs"] == 4
-    assert "8 runs, about 5,600 tokens ($5.60), as in 4 earlier runs" in lab.run("--dry-run", "--runs", 2).stdout
+    printed = lab.run("--dry-run", "--runs", 2, "--jobs", 2).stdout
+    assert re.search(r"^total +8 +8 +5,600 +\$5\.60 +8 s$", printed, re.MULTILINE)
+    assert "(measured in 4 earlier runs of these cases)" in printed
 
 
 def test_without_agent_or_judge_nothing_begins(lab: Lab) -> None:
@@ -96,7 +101,8 @@ def test_a_case_that_cannot_be_run_is_left_out_and_the_others_run(lab: Lab) -> N
         f"eval-lost is left out: none.csv: {absent}",
     ]
     dry = lab.run("--dry-run")
-    assert [f"evals.json: {note}" in dry.stdout for note in notes] == [True] * len(notes)
+    said = " ".join(dry.stdout.split())
+    assert [f"evals.json: {note}" in said for note in notes] == [True] * len(notes)
     report = lab.report()
     assert report["plan"]["notes"] == notes
     assert {f"evals.json: {note}" for note in notes} <= set(report["notes"])
@@ -259,7 +265,8 @@ def test_the_documented_report_is_printed(lab: Lab) -> None:
     report = lab.report()
     assert report.keys() == {
         *("skill", "workspace", "iteration", "path", "resumed", "dry_run", "plan", "errors", "run_summary"),
-        *("effect", "patterns", "comparison", "notes", "runs", "benchmark", "feedback", "report", "gates"),
+        *("effect", "patterns", "comparison", "notes", "stopped", "runs", "benchmark", "feedback"),
+        *("report", "gates"),
     }
     done = lab.run()
     assert "pass rate" in done.stdout
