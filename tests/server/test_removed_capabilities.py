@@ -65,7 +65,7 @@ def answers(folder: Path, skills: Path) -> dict[int, object]:
 
 # Processes of the copy, which a fork of this process would not be.
 @pytest.mark.cold_start
-@pytest.mark.parametrize("removed", [("improve",), ("improve", "evals"), ("publish",)])
+@pytest.mark.parametrize("removed", [("improve",), ("improve", "review", "evals"), ("publish",)])
 def test_what_is_left_serves_the_same_skills(
     removed: tuple[str, ...], make_skill: MakeSkill, skills: Path, tmp_path: Path
 ) -> None:

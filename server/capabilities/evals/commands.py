@@ -236,7 +236,6 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     graded, or if a gate does not pass, and 4 if a bound of the costs was reached.
     """
     flags = locals()
-
     from server.capabilities.evals.run_eval import EvalFlags, run_eval
 
     run_eval(EvalFlags(**flags))

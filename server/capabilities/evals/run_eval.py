@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.agents.agent import EXECUTOR
@@ -248,7 +249,7 @@ def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
         for line in forecast.lines():
             print_text(one_line(line))
         if plan.isolation is not None:
-            print_text(plan.isolation.statement)
+            print_text(fill(plan.isolation.statement, _WIDTH))
         for line in _check_lines(plan):
             print_text(one_line(line))
     try:
@@ -259,6 +260,7 @@ def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
 
 _SHOWN_CHECKS: Final = 5
 _LINE: Final = 70
+_WIDTH: Final = 80
 
 
 def _check_lines(plan: EvalPlan) -> Iterator[str]:

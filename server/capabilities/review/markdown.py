@@ -308,4 +308,4 @@ def _foot(review: SkillReview) -> Iterator[str]:
         )
         yield ""
     agent = f" The agent was {inline_markdown(review.agent, _SHORT)}." if review.agent else ""
-    yield f"<sub>Compared with {base}.{agent} Texts in this report are quoted from the change.</sub>"
+    yield f"Compared with {base}.{agent} Texts in this report are quoted from the change."

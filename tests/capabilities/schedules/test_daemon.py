@@ -123,7 +123,13 @@ def test_the_overview_says_what_runs_without_the_user(schedule: Command, tmp_pat
     found = json.loads(schedule("overview", "--json").stdout)
     (one,) = found["schedules"]
     assert (one["name"], len(one["next"]), one["rights"]["run_tools"], one["spent"]["runs"]) == (name, 3, [], 0)
-    assert found["limits"]["together"] == {"runs": None, "tokens": None, "dollars": 2.5}
+    assert found["limits"]["together"] == {
+        "runs": None,
+        "tokens": None,
+        "dollars": 2.5,
+        "requests": None,
+        "seconds": None,
+    }
     assert [each["status"] for each in found["changes"]] == ["improved"]
     assert "price of anthropic:no-such-model is unknown" in found["warnings"][0]
     text = schedule("overview").stdout
