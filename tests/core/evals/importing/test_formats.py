@@ -253,8 +253,11 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, files: dict[str, str | byte
         ("\n" * 100_000 + "x: 1", "none of the forms"),
         (" \n# x\n" * 20_000 + "x: 1", "none of the forms"),
         (
-            "prompts: ['{{q}}']\nassertionTemplates: {a: {type: assert-set, assert: [{$ref: '#/a'}, {$ref: '#/a'}]}}\n"
-            "tests: [{vars: {q: a}, assert: [{$ref: '#/a'}]}]",
+            (
+                "prompts: ['{{q}}']\n"
+                "assertionTemplates: {a: {type: assert-set, assert: [{$ref: '#/a'}, {$ref: '#/a'}]}}\n"
+                "tests: [{vars: {q: a}, assert: [{$ref: '#/a'}]}]"
+            ),
             "deeper",
         ),
         ("prompts: [" + "'{{q}}'," * 2000 + "]\ntests:\n" + " - vars: {q: a}\n" * 2000, "after 100,000"),
