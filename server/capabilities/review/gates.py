@@ -53,7 +53,7 @@ def failures(review: SkillReview, fail_on: FailOn) -> tuple[GateFailure, ...]:
     found += [
         each for other in review.others for each in _worse(other.name, "other queries find it first", other.effect)
     ]
-    outside = "is a link to a folder that is not under review, and agents may follow it"
+    outside = "leads to a folder that is not under review, where agents may find skills"
     found += [GateFailure(Failure.LINK, each, outside) for each in review.links]
     return tuple(found)
 

@@ -41,7 +41,7 @@ class SkillReview:
     """What a branch does to skills, compared with the commit `base`, where it left `named`.
 
     `others` are effects on skills that do not differ. `agent` names the agent that performed, empty without one.
-    `links` are new links to folders that are not under review.
+    `links` are new links to folders that are not under review, and new submodules.
     """
 
     base: str

@@ -53,7 +53,7 @@ class Branch:
     ("" is the whole repository), `differing` are the files that differ, and `listed` those that git tracks, or would if
     they were added. `moved` has the main files of skills that were moved, by their new paths. `paths` are all that the
     base has, and `files` the regular files below `places`. `links` are the new links below `places` to
-    folders that are not: agents may follow them to skills that nobody has looked at.
+    folders that are not, and the new submodules: agents may find skills there that nobody has looked at.
     """
 
     top: Path
@@ -93,8 +93,12 @@ def read_branch(paths: Sequence[Path], base: str | None) -> Branch:
     files = tuple(each for each in _regular(entries) if is_below(each.path, places))
     differing, listed = frozenset({*changed, *new}), frozenset({*new, *tracked})
     _check_places(top, paths, differing)
-    links = tuple(sorted(each for each in differing if is_below(each, places) and _leads_out(top, each, places)))
-    return Branch(top, commit, named, places, differing, listed, _moved(top, commit), present, files, links)
+    links = [each for each in differing if is_below(each, places) and _leads_out(top, each, places)]
+    # Of what git tracks, only a submodule is a folder. A repository that nobody has added ends with a slash.
+    links += [each for each in {*changed} - present if is_below(each, places) and _is_folder(top / each)]
+    return Branch(
+        top, commit, named, places, differing, listed, _moved(top, commit), present, files, tuple(sorted(links))
+    )
 
 
 def _check_places(top: Path, paths: Iterable[Path], differing: Collection[str]) -> None:
@@ -109,6 +113,10 @@ def _check_places(top: Path, paths: Iterable[Path], differing: Collection[str]) 
                     f"{printable(str(each))}: is a link since this change, so what was there would go unseen; "
                     "name the folder that it leads to, if you want that one reviewed"
                 )
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _leads_out(top: Path, path: str, places: Collection[str]) -> bool:

@@ -244,6 +244,14 @@ def test_a_folder_that_becomes_a_link_to_where_nobody_looks_fails(branch: Branch
     assert not branch.report()["failures"]
 
 
+def test_a_new_submodule_fails_as_its_skills_are_not_seen(branch: Branch) -> None:
+    git(branch.top, "clone", "-q", str(branch.top), str(branch.skills / "more"))
+    branch.commit()
+    found = branch.report()
+    assert [(each["kind"], each["skill"]) for each in found["failures"]] == [("link", "skills/more")]
+    assert not branch.report("--base", "HEAD")["failures"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
 def test_a_place_that_the_change_makes_a_link_is_not_reviewed_in_its_stead(branch: Branch) -> None:
     branch.skills.rename(branch.top / "elsewhere")
