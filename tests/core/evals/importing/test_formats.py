@@ -275,6 +275,14 @@ def test_a_short_file_does_not_take_long(tmp_path: Path, content: str, says: str
     assert says in lost
 
 
+def test_files_that_cannot_lie_side_by_side_are_not_written(tmp_path: Path) -> None:
+    task = {"inputs": {"prompt": "Go", "files": [{"path": "a", "content": ""}, {"path": "a/b", "content": ""}]}}
+    root = write(tmp_path, eval_dot_yaml=json.dumps({"tasks": [{**task, "expected": "Done"}]}))
+    found = import_from(root, "weather")
+    assert not found.cases
+    assert "input files that are folders too" in "\n".join(found.lost())
+
+
 def test_nothing_is_read_outside_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     root = write(tmp_path / "set", here__x="1")
