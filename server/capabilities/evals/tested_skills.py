@@ -289,8 +289,13 @@ def git_output(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
         subprocess.SubprocessError: git refuses, or takes too long.
         EvalError: the output is too large.
     """
-    # A skill that contains a repository without a work tree would configure programs that git runs.
-    command: Sequence[str] = ("git", "-c", "safe.bareRepository=explicit", "-C", str(folder), *arguments)
+    if os.name == "nt":
+        # Windows looks for programs in the working directory first, which may be a stranger's checkout.
+        os.environ["NoDefaultCurrentDirectoryInExePath"] = "1"  # noqa: SIM112 - as Windows spells it
+    # A skill that contains a repository without a work tree would configure programs that git runs, and the
+    # configuration of any repository may name a monitor of its files.
+    safe = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
+    command: Sequence[str] = ("git", *safe, "-C", str(folder), *arguments)
     done = subprocess.run(command, capture_output=True, check=True, timeout=_GIT_SECONDS, input=given)  # noqa: S603 - git, with fixed arguments
     if len(done.stdout) > _MAX_ARCHIVE:
         raise EvalError(f"{folder}: git has more than {_MAX_ARCHIVE:,} bytes of the skills at this revision")

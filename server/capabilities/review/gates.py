@@ -33,11 +33,12 @@ class Failure(StrEnum):
     VALIDATION = "validation"
     WORSE = "worse"
     UNMEASURED = "unmeasured"
+    LINK = "link"
 
 
 @dataclass(frozen=True, slots=True)
 class GateFailure:
-    """One reason for which a review fails; both texts quote the skill."""
+    """One reason for which a review fails; both texts quote the skill, whose place a link's path takes."""
 
     kind: Failure
     skill: str
@@ -52,6 +53,8 @@ def failures(review: SkillReview, fail_on: FailOn) -> tuple[GateFailure, ...]:
     found += [
         each for other in review.others for each in _worse(other.name, "other queries find it first", other.effect)
     ]
+    outside = "leads to a folder that is not under review, where agents may find skills"
+    found += [GateFailure(Failure.LINK, each, outside) for each in review.links]
     return tuple(found)
 
 

@@ -46,4 +46,4 @@ def make_review(
             for change in changes
         )
         others = tuple(ranks.others(changes))
-    return SkillReview(branch.base, branch.named, skills, others, "" if agent is None else agent.label)
+    return SkillReview(branch.base, branch.named, skills, others, "" if agent is None else agent.label, branch.links)

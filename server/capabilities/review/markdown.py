@@ -72,14 +72,16 @@ def _head(skills: Sequence[ReviewedSkill], failed: Sequence[GateFailure]) -> Ite
     yield from (MARKER, "## Skills in this change", "")
     counts = {state: sum(each.change.state is state for each in skills) for state in ChangeState}
     said = ", ".join(f"{number} {state}" for state, number in counts.items() if number)
-    if not skills:
-        yield from ("No skill differs.", "")
-        return
-    yield f"{'❌' if failed else '✅'} {counted(len(skills), 'skill')}: {said}."
+    if skills:
+        yield f"{'❌' if failed else '✅'} {counted(len(skills), 'skill')}: {said}."
+    else:
+        yield f"{'❌ ' if failed else ''}No skill differs."
     yield ""
     if failed:
         rows = [f"- **{inline_markdown(each.skill, _SHORT)}**: {inline_markdown(each.words)}" for each in failed]
         yield from (*_limited(rows, "reason"), "")
+    if not skills:
+        return
     yield "| Skill | Change | Version | Tokens: description, body | Audit | Valid | Triggers by rank |"
     yield "|---|---|---|---|---|---|---|"
     yield from _limited([_row(each) for each in skills], "skill", most=_MAX_SKILLS)
@@ -110,7 +112,7 @@ def _row(skill: ReviewedSkill) -> str:
 
 def _code(path: str) -> str:
     """Return a path for a code span in a table, where a backslash is itself and a bar ends the cell."""
-    kept = "".join(each if each.isprintable() and each not in "`|" else "?" for each in path)
+    kept = "".join(each if each.isprintable() and each not in "`|" else "?" for each in path).replace("##[", "#?[")
     return kept if len(kept) <= _SHORT else f"…{kept[-_SHORT + 1 :]}"
 
 

@@ -41,6 +41,7 @@ class SkillReview:
     """What a branch does to skills, compared with the commit `base`, where it left `named`.
 
     `others` are effects on skills that do not differ. `agent` names the agent that performed, empty without one.
+    `links` are new links to folders that are not under review, and new submodules.
     """
 
     base: str
@@ -48,6 +49,7 @@ class SkillReview:
     skills: tuple[ReviewedSkill, ...]
     others: tuple[TriggerEffect, ...] = ()
     agent: str = ""
+    links: tuple[str, ...] = ()
 
 
 def _tokens(skill: Skill | None) -> tuple[int, int] | None:

@@ -1,13 +1,14 @@
 """What git tells of a branch: the commit that it began with, the files that differ, and the skills that were there.
 
-Nothing of the repository is run: git reads objects, without hooks, filters and attributes.
+No program that a change brings is run: git runs only those that its configuration names, which no change can bring, and
+of these only filters of files, such as that of LFS.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -51,7 +52,8 @@ class Branch:
     `named` is what the user compares with. All paths begin at `top`, with `/`: `places` are the folders under review
     ("" is the whole repository), `differing` are the files that differ, and `listed` those that git tracks, or would if
     they were added. `moved` has the main files of skills that were moved, by their new paths. `paths` are all that the
-    base has, and `files` the regular files below `places`.
+    base has, and `files` the regular files below `places`. `links` are the new links below `places` to
+    folders that are not, and the new submodules: agents may find skills there that nobody has looked at.
     """
 
     top: Path
@@ -63,6 +65,7 @@ class Branch:
     moved: Mapping[str, str]
     paths: frozenset[str]
     files: tuple[BaseFile, ...]
+    links: tuple[str, ...] = ()
 
     @property
     def mains(self) -> frozenset[str]:
@@ -89,7 +92,40 @@ def read_branch(paths: Sequence[Path], base: str | None) -> Branch:
     present = frozenset(each.partition("\t")[2] for each in entries)
     files = tuple(each for each in _regular(entries) if is_below(each.path, places))
     differing, listed = frozenset({*changed, *new}), frozenset({*new, *tracked})
-    return Branch(top, commit, named, places, differing, listed, _moved(top, commit), present, files)
+    _check_places(top, paths, differing)
+    links = [each for each in differing if is_below(each, places) and _leads_out(top, each, places)]
+    # Of what git tracks, only a submodule is a folder. A repository that nobody has added ends with a slash.
+    links += [each for each in {*changed} - present if is_below(each, places) and _is_folder(top / each)]
+    return Branch(
+        top, commit, named, places, differing, listed, _moved(top, commit), present, files, tuple(sorted(links))
+    )
+
+
+def _check_places(top: Path, paths: Iterable[Path], differing: Collection[str]) -> None:
+    """Raise ReviewError if the change has made a link of a folder under review, or of one above it."""
+    for path in paths:
+        absolute = Path(os.path.normpath(path.absolute()))
+        for each in (absolute, *absolute.parents):
+            # Links above the repository are not part of the change.
+            place = real_path(each.parent) / each.name
+            if each.is_symlink() and place.is_relative_to(top) and place.relative_to(top).as_posix() in differing:
+                raise ReviewError(
+                    f"{printable(str(each))}: is a link since this change, so what was there would go unseen; "
+                    "name the folder that it leads to, if you want that one reviewed"
+                )
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _leads_out(top: Path, path: str, places: Collection[str]) -> bool:
+    """Tell whether a path is a link to a folder that is not below the places."""
+    link = top / path
+    if not link.is_symlink() or not link.is_dir():
+        return False
+    target = real_path(link)
+    return not target.is_relative_to(top) or not is_below(target.relative_to(top).as_posix(), places)
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:
@@ -182,6 +218,8 @@ def _run(folder: Path, wrong: str, *words: str, given: bytes = b"") -> bytes:
         return git_output(folder, *words, given=given)
     except EvalError as error:
         raise ReviewError(str(error)) from None
+    except FileNotFoundError:
+        raise ReviewError("git is not installed, or not in PATH; a review compares what it has") from None
     except (OSError, subprocess.SubprocessError) as error:
         why = said_by_git(error) or type(error).__name__
         raise ReviewError(f"{wrong} ({why})") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -78,6 +79,10 @@ class Found:
             self.lose(f"cases without a prompt of 1 to {_MAX_TEXT:,} characters", case.place)
         elif not (case.assertions or case.absent or case.expected.strip()):
             self.lose("cases of which no assertion is left", case.place)
+        elif any(
+            f"{above}/".startswith(f"{path}/") for above in map(posixpath.dirname, case.files) for path in case.files
+        ):
+            self.lose("cases with input files that are folders too", case.place)
         elif len(self.cases) >= MAX_CASES:
             self.lose(f"cases beyond the first {MAX_CASES}", case.place)
         else:

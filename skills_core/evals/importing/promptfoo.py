@@ -43,6 +43,10 @@ _DEFAULT_PROMPT: Final = "{{prompt}}"
 _ASKED: Final = ("prompt", "request", "message", "query", "question", "task", "input", "user_input")
 """The variables in which tests usually have what the user says, for prompts that cannot be read."""
 
+_MAX_STEPS: Final = 100_000
+_MAX_DEPTH: Final = 8
+# Of the prompts and assertions that are tried, and of assertions in sets: a short file can stand for any number.
+
 _FILE: Final = "file://"
 _VARIABLE: Final = re.compile(r"\{\{-?\s*([A-Za-z_][\w.]*)\s*(?:\|\s*(?:safe|trim)\s*)?-?\}\}")
 _TEMPLATE: Final = re.compile(r"\{[{%#]")
@@ -55,6 +59,7 @@ def read(sources: Sources, path: str, found: Found) -> None:
     prompts = list(_prompts(document.get("prompts"), sources, base, found)) or [_DEFAULT_PROMPT]
     shared = mapping(document.get("defaultTest"))
     templates = mapping(document.get("assertionTemplates"))
+    steps = iter(range(_MAX_STEPS))
     for name in ("scenarios", "redteam", "derivedMetrics"):
         if document.get(name):
             found.lose(f"`{name}` of the configuration", path)
@@ -62,7 +67,10 @@ def read(sources: Sources, path: str, found: Found) -> None:
         several = len(prompts) > 1
         for number, prompt in enumerate(prompts):
             where = f"{place} with prompt {number + 1}" if several else place
-            _Test(sources, base, found, templates).add(prompt, shared, test, where)
+            _Test(sources, base, found, templates, steps).add(prompt, shared, test, where)
+            if next(steps, None) is None:
+                found.lose(f"tests and assertions after {_MAX_STEPS:,}", where)
+                return
 
 
 def _prompts(value: object, sources: Sources, base: str, found: Found) -> Iterator[str]:
@@ -131,11 +139,14 @@ def _tests(
 class _Test:
     """Adds one test with one prompt."""
 
-    def __init__(self, sources: Sources, base: str, found: Found, templates: Mapping[str, Any]) -> None:
+    def __init__(
+        self, sources: Sources, base: str, found: Found, templates: Mapping[str, Any], steps: Iterator[int]
+    ) -> None:
         self._sources = sources
         self._base = base
         self._found = found
         self._templates = templates
+        self._steps = steps
 
     def add(self, prompt: str, shared: Mapping[str, Any], test: Mapping[str, Any], place: str) -> None:
         """Add the cases and queries of a test; `shared` is what all tests have."""
@@ -146,6 +157,8 @@ class _Test:
                 self._found.lose(f"`{name}` of tests", place)
         name = text(test.get("description"))
         for number, chosen in enumerate(itertools.islice(_combinations(prompt, values), MAX_CASES)):
+            if next(self._steps, None) is None:
+                return
             rendered = self._prompt(prompt, chosen, place)
             if rendered is None:
                 continue
@@ -201,14 +214,20 @@ class _Test:
             self._found.lose(f"variables that cannot be read ({error})", place)
             return None
 
-    def _assert(self, case: ForeignCase, asserted: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> None:
+    def _assert(
+        self, case: ForeignCase, asserted: Sequence[Mapping[str, Any]], values: Mapping[str, Any], depth: int = 0
+    ) -> None:
         for each in asserted:
+            if next(self._steps, None) is None:
+                return
             one = self._template_of(each)
             if one.get("type") == "assert-set":
                 if one.get("threshold") is not None:
                     self._found.lose("assertions of type assert-set with a threshold", case.place)
+                elif depth < _MAX_DEPTH:
+                    self._assert(case, _listed(one.get("assert")), values, depth + 1)
                 else:
-                    self._assert(case, _listed(one.get("assert")), values)
+                    self._found.lose(f"assertions nested deeper than {_MAX_DEPTH} sets", case.place)
                 continue
             try:
                 self._one(case, one, values)

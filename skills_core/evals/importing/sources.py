@@ -22,7 +22,8 @@ _MAX_DEPTH: Final = 8
 _ENTRIES: Final = "entries"
 """The key under which the list of a file without a mapping is found."""
 
-_LIST: Final = re.compile(r"(?:\s*(?:#.*)?\n)*(?:---[ \t]*(?:#.*)?\n(?:\s*(?:#.*)?\n)*)?(?=-[ \n])")
+_LIST: Final = re.compile(r"(?:[^\S\n]*(?:#.*)?\n)*(?:---[ \t]*(?:#.*)?\n(?:[^\S\n]*(?:#.*)?\n)*)?(?=-[ \n])")
+# Blank ends of lines take no line ends, so each line is read in one way.
 
 
 class ForeignFileError(SkillsError):

@@ -61,7 +61,10 @@ class Branch:
         return run("review", self.top, *flags, **environment)
 
     def report(self, *flags: object, **environment: str) -> dict[str, Any]:
-        done = self.run("--json", *flags, **environment)
+        return self.report_of(self.top, *flags, **environment)
+
+    def report_of(self, place: Path, *flags: object, **environment: str) -> dict[str, Any]:
+        done = run("review", place, "--json", *flags, **environment)
         assert done.returncode in {0, 1}, done.stderr
         return json.loads(done.stdout)  # type: ignore[no-any-return]
 

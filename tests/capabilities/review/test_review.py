@@ -218,6 +218,49 @@ def test_a_folder_without_a_repository_is_wrong_use(tmp_path: Path) -> None:
     assert (done.returncode, "not in a git repository" in done.stderr) == (2, True)
 
 
+def test_without_git_the_message_says_so(branch: Branch, tmp_path: Path) -> None:
+    done = branch.run(PATH=str(tmp_path))
+    assert (done.returncode, "git is not installed" in done.stderr) == (2, True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the monitor is a script for a shell")
+def test_the_monitor_of_a_repository_is_not_run(branch: Branch, tmp_path: Path) -> None:
+    git(branch.top, "config", "core.fsmonitor", f"touch {tmp_path / 'ran'}; false")
+    branch.write("charts", body="Changed.")
+    assert "charts" in branch.run().stdout
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+def test_a_folder_that_becomes_a_link_to_where_nobody_looks_fails(branch: Branch) -> None:
+    elsewhere = branch.top / "lib"
+    (branch.skills / "charts").rename(elsewhere)
+    (branch.skills / "charts").symlink_to("../lib")
+    (branch.skills / "beside").symlink_to("pictures")
+    branch.commit()
+    found = branch.report_of(branch.skills)
+    assert [(each["kind"], each["skill"]) for each in found["failures"]] == [("link", "skills/charts")]
+    # Both ends are under review.
+    assert not branch.report()["failures"]
+
+
+def test_a_new_submodule_fails_as_its_skills_are_not_seen(branch: Branch) -> None:
+    git(branch.top, "clone", "-q", str(branch.top), str(branch.skills / "more"))
+    branch.commit()
+    found = branch.report()
+    assert [(each["kind"], each["skill"]) for each in found["failures"]] == [("link", "skills/more")]
+    assert not branch.report("--base", "HEAD")["failures"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+def test_a_place_that_the_change_makes_a_link_is_not_reviewed_in_its_stead(branch: Branch) -> None:
+    branch.skills.rename(branch.top / "elsewhere")
+    branch.skills.symlink_to("elsewhere")
+    branch.commit()
+    done = run("review", branch.skills)
+    assert (done.returncode, "is a link since this change" in done.stderr) == (2, True)
+
+
 def test_a_shallow_clone_says_how_to_get_the_history(branch: Branch, tmp_path: Path) -> None:
     branch.write("charts", body="Changed.")
     branch.commit()

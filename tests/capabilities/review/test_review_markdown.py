@@ -67,5 +67,7 @@ def test_a_report_of_many_skills_fits_into_a_comment_and_shows_failures_first(br
 
 def test_the_texts_of_names_and_paths_are_shown_as_they_are(branch: Branch) -> None:
     branch.write("a`b|c@team")
+    branch.write("##[error]x")
     shown = html.unescape(branch.run().stdout)
     assert "`skills/a?b?c@team`" in shown
+    assert "`skills/#?[error]x`" in shown

@@ -246,6 +246,43 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, files: dict[str, str | byte
         import_from(write(tmp_path, **files), "weather")
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("prompts: ['{{q}}']\n" + "\n" * 100_000 + "tests: [{vars: {q: a}}]", "no assertion"),
+        ("\n" * 100_000 + "x: 1", "none of the forms"),
+        (" \n# x\n" * 20_000 + "x: 1", "none of the forms"),
+        (
+            (
+                "prompts: ['{{q}}']\n"
+                "assertionTemplates: {a: {type: assert-set, assert: [{$ref: '#/a'}, {$ref: '#/a'}]}}\n"
+                "tests: [{vars: {q: a}, assert: [{$ref: '#/a'}]}]"
+            ),
+            "deeper",
+        ),
+        ("prompts: [" + "'{{q}}'," * 2000 + "]\ntests:\n" + " - vars: {q: a}\n" * 2000, "after 100,000"),
+    ],
+    ids=["lines in a file", "lines before a mapping", "comments", "a template of itself", "each test with each prompt"],
+)
+def test_a_short_file_does_not_take_long(tmp_path: Path, content: str, says: str) -> None:
+    root = write(tmp_path, promptfooconfig_dot_yaml=content) if "prompts" in content else tmp_path / "eval.yaml"
+    if root.suffix:
+        root.write_text(content, encoding="utf-8")
+    try:
+        lost = "\n".join(import_from(root, "weather").lost())
+    except ForeignFileError as error:
+        lost = str(error)
+    assert says in lost
+
+
+def test_files_that_cannot_lie_side_by_side_are_not_written(tmp_path: Path) -> None:
+    task = {"inputs": {"prompt": "Go", "files": [{"path": "a", "content": ""}, {"path": "a/b", "content": ""}]}}
+    root = write(tmp_path, eval_dot_yaml=json.dumps({"tasks": [{**task, "expected": "Done"}]}))
+    found = import_from(root, "weather")
+    assert not found.cases
+    assert "input files that are folders too" in "\n".join(found.lost())
+
+
 def test_nothing_is_read_outside_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     root = write(tmp_path / "set", here__x="1")
