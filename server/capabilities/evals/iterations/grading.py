@@ -168,7 +168,7 @@ class Grader:
     judge: str = ""
 
     async def grade_run(self, iteration: IterationFolder, run: EvalRun) -> EvalRun:
-        """Grade a run, and write `grading.json` if it has assertions; why it cannot be is part of its outcome then.
+        """Grade a run, and write `grading.json` if it has assertions; a failure becomes part of its outcome.
 
         Raises:
             FileRefusedError: a file cannot be written.
