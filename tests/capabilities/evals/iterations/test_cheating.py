@@ -140,3 +140,13 @@ def test_that_nothing_is_isolated_is_said_before_and_after(cheats: Lab) -> None:
     done = cheats.run(PATH="/nowhere:/usr/bin:/bin")
     assert "Agents can read this whole disk" in done.stderr
     assert "The agent was not isolated" in done.stdout
+
+
+def test_a_search_is_claimed_only_for_an_iteration_that_had_one(cheats: Lab) -> None:
+    cheats.report(agent=agent(cheats, HONEST))
+    assert any("it wrote was searched" in note for note in cheats.report("--grade")["notes"])
+    config = cheats.file("config.json")
+    del config["canary"]
+    del config["identity"]["agent"]["isolation"]
+    (cheats.workspace / "iteration-1/config.json").write_text(json.dumps(config))
+    assert any("it wrote was not searched" in note for note in cheats.report("--grade")["notes"])
