@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -73,6 +74,15 @@ def test_an_isolated_agent_has_its_skill_its_inputs_and_its_outputs(cheats: Lab)
     report = cheats.report(agent=agent(cheats, script))
     assert report["errors"] == 0, report["notes"]
     assert said(cheats) == ["of the case\nhello\n", "of the case\n"]
+
+
+@needs_sandbox
+def test_devices_and_processes_that_a_command_names_are_those_of_the_sandbox(cheats: Lab) -> None:
+    cheats.isolates = True
+    random = "head -c 5 /dev/urandom 2>/dev/null | wc -c"
+    own = f"test -e /proc/{os.getpid()}/environ && echo seen || echo hidden; ls /dev/mem /dev/kmsg 2>/dev/null"
+    cheats.report(agent=f"({random}; {own}; cat /proc/version >/dev/null && echo read) > {{outputs}}/out.txt")
+    assert [each.split() for each in said(cheats)] == [["5", "hidden", "read"]] * 2
 
 
 @needs_sandbox
