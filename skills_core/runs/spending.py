@@ -260,8 +260,9 @@ def _aside(spent: Spent, known: KindOfWork, bounds: Bounds, requests: int | None
     """
     if bounds.cost is not None and known.unknown and known.most_cost is None:
         raise BoundReachedError(
-            f"the cost of {counted(known.unknown, 'run')} is unknown, because neither the agent nor a price tells it, "
-            "so that --max-cost cannot hold; give prices of a million tokens with --price-in and --price-out"
+            f"the cost of {counted(known.unknown, 'run')} is unknown: neither the agent nor its tokens and a price "
+            "tell it, as when --timeout ends it, so that --max-cost cannot hold; give prices with --price-in and "
+            "--price-out or more time, and run once without --max-cost, which makes the cost known"
         )
     wanted = known.most_requests if requests is None else requests
     made = _free(bounds.requests, spent.requests, spent.reserved_requests, wanted, exact=requests is not None)

@@ -53,8 +53,9 @@ def open_workspace(workspace: Path) -> None:
 
 
 CONFIG: Final = "config.json"
+GRADING: Final = "grading.json"
 _OUTCOME: Final = "outcome.json"
-_WITH_CANARY: Final = frozenset({"benchmark.json", "eval_metadata.json", "grading.json", _OUTCOME})
+_WITH_CANARY: Final = frozenset({"benchmark.json", "eval_metadata.json", GRADING, _OUTCOME})
 _NUMBERED: Final = re.compile(r"iteration-([1-9]\d{0,8})")
 _MAX_FILE: Final = 64 * 1024 * 1024
 
@@ -94,6 +95,22 @@ class IterationFolder:
             value = {**value, "canary": self.canary}
         self._write(relative, json_bytes(value))
 
+    def write_or_remove(self, relative: str, value: object | None) -> None:
+        """Write a JSON file; without a value, remove it.
+
+        Raises:
+            FileRefusedError: the path contains a link, or cannot be written.
+            EvalError: the file cannot be removed.
+        """
+        if value is not None:
+            self.write(relative, value)
+            return
+        place = self.path / relative
+        try:
+            place.unlink(missing_ok=True)
+        except OSError as error:
+            raise EvalError(f"{place}: cannot be removed: {error.strerror}") from None
+
     def write_text(self, relative: str, text: str) -> None:
         """Write a text file; see `write`."""
         self._write(relative, text.encode("utf-8", "backslashreplace"))
@@ -119,13 +136,15 @@ class IterationFolder:
         """Return a run from its files; None if it has not ended.
 
         It has results if it was graded by the assertions of `case`, and by `judge`, or by any one if that is None.
+        Those of a case without assertions are none, and no file has them.
         """
         place = self.place(key)
         outcome = outcome_from_json(self.read(f"{place}/{_OUTCOME}"), self.read(f"{place}/timing.json"))
         if outcome is None:
             return None
-        grading = self.read(f"{place}/grading.json") if outcome.status is EvalStatus.DONE else None
-        results = grading_from_json(grading)
+        is_done = outcome.status is EvalStatus.DONE
+        grading = self.read(f"{place}/{GRADING}") if is_done else None
+        results = () if is_done and grading is None and not case.assertions else grading_from_json(grading)
         if results is not None and not is_grading_of(grading, results, case, judge):
             results = None
         return EvalRun(key, case, outcome, results, "" if place == str(key) else place)

@@ -19,7 +19,7 @@ from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.review.effects import effect_of
 from server.capabilities.review.triggers import QueryChange, TriggerEffect
-from skills_core.diagnostics import shortened
+from skills_core.diagnostics import counted, shortened
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
 from skills_core.evals.triggers.queries import queries_of_skill
@@ -76,7 +76,7 @@ class AgentFlags:
 class TaskEffect:
     """What became of the test cases of a skill: the objects `effect` and `run_summary` of `eval`, and what it cost.
 
-    `baseline` says what the skill is compared with, and `note` why there is no effect.
+    `baseline` says what the skill is compared with, and `note` why there is no effect, or only one of a part.
     """
 
     baseline: str = ""
@@ -118,12 +118,18 @@ def _task_effect(folder: Path, old: Path | None, workspace: Path, choice: AgentF
     found, why = _json_of(words, choice.report)
     if "run_summary" not in found:
         return TaskEffect(note=why or "`eval` reported no results", failed=True)
+    errors, effect = int(found.get("errors") or 0), found.get("effect")
+    note = str(found.get("stopped") or "")
+    if errors and not (effect or {}).get("cases"):
+        note = note or f"{counted(errors, 'run')} failed, so nothing can be compared; see the results"
     return TaskEffect(
         "the version at the base" if old is not None else "no skill",
-        found.get("effect"),
+        effect,
         found["run_summary"],
         _cost_in(workspace),
-        int(found.get("errors") or 0),
+        errors,
+        note,
+        failed=bool(note),
     )
 
 
@@ -156,7 +162,7 @@ def _trigger_effect(
         measured, why = _json_of(
             ["triggers", str(version), *queries, place, *choice.words(for_triggers=True)], choice.report
         )
-        if "results" not in measured:
+        if "results" not in measured or measured.get("stopped"):
             return without(why or "`triggers` reported no results", failed=True)
         results.append(measured)
     changes = _query_changes(found[1], *results)

@@ -176,7 +176,7 @@ def _read(document: object, found: _Found) -> Sequence[EvalCase]:
         return ()
     cases = [_case(each, f"{place}[{number}]", number, found) for number, each in enumerate(listed)]
     found.faults.extend(_repeated_ids(cases, place))
-    return [case for case in cases if case is not None]
+    return _with_ids_of_one_kind([case for case in cases if case is not None])
 
 
 def _list_of_cases(document: object, found: _Found) -> tuple[str, object]:
@@ -420,6 +420,13 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _with_ids_of_one_kind(cases: list[EvalCase]) -> list[EvalCase]:
+    """Return the cases with ids that can be sorted, as readers of results do: all are texts if one is."""
+    if all(isinstance(case.id, int) for case in cases):
+        return cases
+    return [replace(case, id=str(case.id)) for case in cases]
 
 
 def _with_slugs(cases: Sequence[EvalCase]) -> Iterator[EvalCase]:

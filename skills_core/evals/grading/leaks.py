@@ -76,11 +76,15 @@ def new_canary() -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnswerKey:
-    """What a run cannot know: `places` are paths, `asserted` and `expected` runs of words of the evals."""
+    """What a run cannot know: `places` are paths, `asserted` and `expected` runs of words of the evals.
+
+    Canaries are known by their form; `given` are those in what a run is given, such as results as an input file.
+    """
 
     places: frozenset[str] = frozenset()
     asserted: frozenset[_Run] = frozenset()
     expected: frozenset[_Run] = frozenset()
+    given: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, cases: Iterable[EvalCase], raw: str, places: Iterable[str]) -> AnswerKey:
@@ -96,17 +100,19 @@ class AnswerKey:
     def without(self, given: Iterable[str]) -> AnswerKey:
         """Return the key without what is in texts that a run is given."""
         places, asserted, expected = set(self.places), set(self.asserted), set(self.expected)
+        canaries = set(self.given)
         for text in given:
+            canaries.update(_CANARY.findall(text))
             places = {each for each in places if each not in text}
             for run in _runs(_words(text)):
                 asserted.discard(run)
                 expected.discard(run)
-        return AnswerKey(frozenset(places), frozenset(asserted), frozenset(expected))
+        return AnswerKey(frozenset(places), frozenset(asserted), frozenset(expected), frozenset(canaries))
 
     def find(self, where: str, text: str) -> Leak | None:
         """Return what a text shows, None if it is nothing; `where` names it."""
-        if found := _CANARY.search(text):
-            return Leak(LeakReason.CANARY, where, found[0])
+        if canary := next((each for each in _CANARY.findall(text) if each not in self.given), None):
+            return Leak(LeakReason.CANARY, where, canary)
         for place in sorted(self.places):
             if place in text:
                 return Leak(LeakReason.PATH, where, place)

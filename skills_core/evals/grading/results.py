@@ -230,7 +230,7 @@ def grading_basis(case: EvalCase, judge: str) -> dict[str, str | None]:
 
 
 def grading_to_json(results: Sequence[AssertionResult], basis: Mapping[str, str | None]) -> JsonObject:
-    """Return the object of `grading.json`; without assertions, the pass rate is null."""
+    """Return the object of `grading.json` of one result or more."""
     passed = sum(each.passed for each in results)
     listed: list[Any] = [{"text": each.text, "passed": each.passed, "evidence": each.evidence} for each in results]
     return {
@@ -240,7 +240,7 @@ def grading_to_json(results: Sequence[AssertionResult], basis: Mapping[str, str 
             "passed": passed,
             "failed": len(results) - passed,
             "total": len(results),
-            "pass_rate": round(passed / len(results), 4) if results else None,
+            "pass_rate": round(passed / len(results), 4),
         },
         "basis": {**basis},
     }

@@ -70,3 +70,20 @@ def test_what_was_asked_for_and_could_not_be_measured_fails(branch: Branch, tmp_
     )
     assert [each["kind"] for each in found["failures"]] == ["unmeasured"]
     assert found["skills"][0]["agent"]["task"]["note"]
+
+
+def test_tasks_that_a_bound_has_stopped_are_not_measured(branch: Branch, tmp_path: Path) -> None:
+    cases = [{"id": each, "prompt": "greet", "assertions": [{"text": "t", "check": "true"}]} for each in (1, 2)]
+    branch.write("greeter", files={"evals/evals.json": json.dumps({"evals": cases}).encode()})
+    flags = ("--agent-command", "true {prompt} {skill}", "--workspace", tmp_path / "runs", "--runs", 1)
+    found = branch.report(*flags, SKILLSERVE_EVAL_MAX_REQUESTS="3")
+    assert [each["kind"] for each in found["failures"]] == ["unmeasured"]
+    assert "Stopped at the bound: 3 of 4 runs" in found["skills"][0]["agent"]["task"]["note"]
+
+
+def test_tasks_whose_runs_all_fail_are_not_measured(branch: Branch, tmp_path: Path) -> None:
+    cases = [{"id": 1, "prompt": "greet", "assertions": [{"text": "t", "check": "true"}]}]
+    branch.write("greeter", files={"evals/evals.json": json.dumps({"evals": cases}).encode()})
+    flags = ("--agent-command", "exit 3; : {prompt} {skill}", "--workspace", tmp_path / "runs", "--runs", 1)
+    found = branch.report(*flags)
+    assert [each["kind"] for each in found["failures"]] == ["unmeasured"]

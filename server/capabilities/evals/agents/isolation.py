@@ -118,13 +118,18 @@ def _base() -> list[str]:
     return [*arguments, *(word for path in empty for word in ("--tmpfs", path))]
 
 
+def _is_own(place: Path) -> bool:
+    """Tell whether a sandbox has its own in a place; the host's would hide it, and its devices cannot be used there."""
+    return any(map(place.is_relative_to, ("/dev", "/proc"))) and not place.is_relative_to("/dev/shm")  # noqa: S108
+
+
 def _mounts(shown: Iterable[Path], hidden: HiddenPlaces) -> Iterator[str]:
     """Yield the arguments that show and hide places, the outer ones first, so that the inner ones count."""
     sealed = [each.resolve() for each in hidden.sealed]
     repositories = [each.resolve() for each in hidden.repositories]
     places = dict.fromkeys((*sealed, *repositories), False)
     for each in shown:
-        if not any(each.resolve().is_relative_to(place) for place in sealed):
+        if not _is_own(each) and not any(each.resolve().is_relative_to(place) for place in sealed):
             places.setdefault(each, True)
     done: dict[Path, bool] = {Path(path): True for path in SYSTEM} | {Path(path): False for path in _EMPTY}
     for place, is_shown in sorted(places.items(), key=lambda item: len(item[0].parts)):

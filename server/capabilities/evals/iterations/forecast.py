@@ -19,14 +19,17 @@ from skills_core.evals.forecast import Forecast, ForecastRow, tokens_of
 from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm
 from skills_core.evals.statistics import MIN_CASES
-from skills_core.runs.spending import KindOfWork, SpendingFile, Spent
+from skills_core.runs.spending import KindOfWork, SpendingError, SpendingFile, Spent
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from server.capabilities.evals.iterations.plan import EvalPlan
     from server.capabilities.evals.iterations.runner import Work
     from server.config.settings.model import Settings
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalOutcome
+    from skills_core.runs.spending import Bounds
 
 FEWEST_CASES: Final = MIN_CASES
 """With fewer cases, no result of the exact test is a verdict."""
@@ -39,9 +42,9 @@ def forecast_of(plan: EvalPlan, settings: Settings) -> Forecast:
     """Return what is left of a plan, measured where earlier runs are known.
 
     Raises:
-        SpendingError: the file of what was used cannot be read.
+        SpendingError: there are bounds, and the file of what was used cannot be read.
     """
-    spent = SpendingFile(plan.workspace / SPENDING_FILE).spent()
+    spent = spent_in(plan.workspace, bounds_of(settings))
     known = finished_by_arm(plan.workspace, plan.work)
     model = settings.section(RunSettings).model
     own = spent.kinds.get(f"eval: {model}") if model and plan.options.agent is None else None
@@ -54,6 +57,20 @@ def forecast_of(plan: EvalPlan, settings: Settings) -> Forecast:
     found = Forecast(rows=rows, jobs=plan.options.jobs, basis=basis and f"({basis})")
     warnings = (*_warnings(plan, settings), *_bound_warnings(found, spent, settings))
     return Forecast(rows=found.rows, jobs=found.jobs, basis=found.basis, warnings=warnings)
+
+
+def spent_in(workspace: Path, bounds: Bounds) -> Spent:
+    """Return what was used in a workspace; without bounds, nothing is known if its file cannot be read.
+
+    Raises:
+        SpendingError: there are bounds, and the file cannot be read.
+    """
+    try:
+        return SpendingFile(workspace / SPENDING_FILE).spent()
+    except SpendingError:
+        if bounds:
+            raise
+        return Spent()
 
 
 def _arm_row(

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import RUNS_PREFIX, for_each
 from server.capabilities.evals.agents.cli_agent import run_program, shell_words
-from server.capabilities.evals.workspace import EvalError
+from server.capabilities.evals.workspace import GRADING, EvalError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import is_ignored
@@ -168,7 +168,7 @@ class Grader:
     judge: str = ""
 
     async def grade_run(self, iteration: IterationFolder, run: EvalRun) -> EvalRun:
-        """Grade a run and write `grading.json`; why it cannot be graded becomes part of its outcome.
+        """Grade a run, and write `grading.json` if it has assertions; a failure becomes part of its outcome.
 
         Raises:
             FileRefusedError: a file cannot be written.
@@ -185,8 +185,9 @@ class Grader:
             known = [note for note in run.outcome.notes if not note.startswith("judge: ")]
             outcome = replace(run.outcome, grading_error="", notes=(*known, *(f"judge: {note}" for note in notes)))
             run = replace(run, outcome=outcome, results=tuple(results))
-            document = grading_to_json(results, grading_basis(run.case, self.judge))
-            await anyio.to_thread.run_sync(iteration.write, f"{place}/grading.json", document)
+            # A grading of nothing would count as a score of 0 for readers such as skill-creator's aggregator.
+            document = grading_to_json(results, grading_basis(run.case, self.judge)) if results else None
+            await anyio.to_thread.run_sync(iteration.write_or_remove, f"{place}/{GRADING}", document)
         await anyio.to_thread.run_sync(iteration.write, f"{place}/outcome.json", run.outcome.to_json())
         return run
 

@@ -337,9 +337,11 @@ class EvalSession:
         agent = self.plan.identity.get("agent")
         if isinstance(agent, dict) and agent.get("isolation") != AgentIsolationKind.BUBBLEWRAP:
             why = f" ({options.agent.isolation.why})" if options.agent is not None else ""
+            # Versions that began an iteration without a canary have searched nothing.
+            searched = "was" if self.plan.iteration.config.get("canary") else "was not"
             found.append(
                 f"The agent was not isolated{why}: it could read this whole disk, also the evals and other results. "
-                "What it wrote was searched for them."
+                f"What it wrote {searched} searched for them."
             )
         if self.plan.needs_judge and judges_itself(options, self.settings):
             found.append(

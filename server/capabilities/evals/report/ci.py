@@ -148,6 +148,8 @@ def _iteration_fault(iteration: Iteration) -> str:
         return "no run with the skill is graded"
     if not iteration.complete or any(run.status is Status.PENDING for run in runs):
         return "the iteration is not complete"
+    if iteration.stopped:
+        return iteration.stopped
     for arm, (failed, total) in failed_runs(run_scores(iteration)).items():
         if too_many_failed(failed, total):
             return f"more than a tenth of the runs {arm} have no grading: {failed} of {total}"

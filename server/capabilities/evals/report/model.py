@@ -290,7 +290,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One pass over all cases."""
+    """One pass over all cases; `stopped` says which bound of the costs has ended it before its time."""
 
     number: int
     label: str
@@ -300,6 +300,7 @@ class Iteration:
     notes: tuple[str, ...] = ()
     scores: Scores = Scores()
     complete: bool = True
+    stopped: str = ""
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -196,6 +196,7 @@ def read_iteration(
         notes=_notes(values),
         # Only our own runs write down what they were started with before there is a result.
         complete=metadata.get("status") != "running" if benchmark is not None else not started,
+        stopped=text(values.get("stopped")),
     )
     return replace(iteration, scores=read_scores(values, iteration))
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.metered import REVISION, AgentCosts, bounds_of, named_price, price_of_named_model
-from server.capabilities.evals.iterations.forecast import bound_warnings
-from server.capabilities.runs.metering import SPENDING_FILE
+from server.capabilities.evals.iterations.forecast import bound_warnings, spent_in
 from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.evals.agents import AGENTS
 from skills_core.evals.forecast import Forecast, ForecastRow, tokens_of
-from skills_core.runs.spending import KindOfWork, SpendingFile
+from skills_core.runs.spending import KindOfWork
 
 if TYPE_CHECKING:
     from server.capabilities.evals.tested_skills import SkillCopy
@@ -39,9 +38,9 @@ def forecast_of_test(
     """Return what a test takes at most; `planned` are its runs, with the tokens and dollars of the last test.
 
     Raises:
-        SpendingError: the file of what was used cannot be read.
+        SpendingError: there are bounds, and the file of what was used cannot be read.
     """
-    spent = SpendingFile(workspace / SPENDING_FILE).spent()
+    spent = spent_in(workspace, bounds_of(settings))
     query = max((len(each.text) for each in sets.queries), default=0)
     measured = _measured(planned)
     # The catalog has each description, and the model sees the query.

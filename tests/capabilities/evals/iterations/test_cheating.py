@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,15 @@ def test_an_isolated_agent_has_its_skill_its_inputs_and_its_outputs(cheats: Lab)
 
 
 @needs_sandbox
+def test_devices_and_processes_that_a_command_names_are_those_of_the_sandbox(cheats: Lab) -> None:
+    cheats.isolates = True
+    random = "head -c 5 /dev/urandom 2>/dev/null | wc -c"
+    own = f"test -e /proc/{os.getpid()}/environ && echo seen || echo hidden; ls /dev/mem /dev/kmsg 2>/dev/null"
+    cheats.report(agent=f"({random}; {own}; cat /proc/version >/dev/null && echo read) > {{outputs}}/out.txt")
+    assert [each.split() for each in said(cheats)] == [["5", "hidden", "read"]] * 2
+
+
+@needs_sandbox
 def test_the_rest_of_the_disk_is_not_there_unless_it_is_named(cheats: Lab) -> None:
     cheats.isolates = True
     (cheats.folder / "library").mkdir()
@@ -140,3 +150,13 @@ def test_that_nothing_is_isolated_is_said_before_and_after(cheats: Lab) -> None:
     done = cheats.run(PATH="/nowhere:/usr/bin:/bin")
     assert "Agents can read this whole disk" in done.stderr
     assert "The agent was not isolated" in done.stdout
+
+
+def test_a_search_is_claimed_only_for_an_iteration_that_had_one(cheats: Lab) -> None:
+    cheats.report(agent=agent(cheats, HONEST))
+    assert any("it wrote was searched" in note for note in cheats.report("--grade")["notes"])
+    config = cheats.file("config.json")
+    del config["canary"]
+    del config["identity"]["agent"]["isolation"]
+    (cheats.workspace / "iteration-1/config.json").write_text(json.dumps(config))
+    assert any("it wrote was not searched" in note for note in cheats.report("--grade")["notes"])

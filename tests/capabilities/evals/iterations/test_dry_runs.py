@@ -50,6 +50,14 @@ def test_tokens_are_at_least_those_of_what_is_sent_and_dollars_follow_the_price(
     assert {each["seconds"] for each in rows.values()} == {None}
 
 
+def test_a_damaged_count_hinders_an_estimate_only_if_there_are_bounds(lab: Lab) -> None:
+    lab.workspace.mkdir()
+    (lab.workspace / "spending.sqlite").write_bytes(b"nothing that SQLite reads" * 100)
+    assert forecast(lab)["total"]["runs"] == 4
+    bounded = lab.run("--dry-run", "--max-requests", 9)
+    assert (bounded.returncode, "repair or remove the file" in bounded.stderr) == (2, True)
+
+
 def test_what_earlier_runs_measured_takes_the_place_of_estimates(lab: Lab) -> None:
     lab.run("--agent", "claude", agent=lab.agent(CLAUDE))
     found = forecast(lab, "--agent", "claude", "--new", "--runs", 2, agent=lab.agent(CLAUDE))

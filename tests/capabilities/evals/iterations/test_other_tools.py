@@ -52,6 +52,35 @@ def test_a_single_run_is_where_skill_creator_looks(lab: Lab) -> None:
     assert {json.loads((run / "eval_metadata.json").read_text())["prompt"] for run in seen} == {"greet"}
 
 
+def test_a_run_without_assertions_has_no_grading_that_an_aggregator_would_count(lab: Lab) -> None:
+    lab.write_evals({"assertions": [HELLO]}, {})
+    report = lab.report()
+    assert report["errors"] == 0
+    found = runs_of_creator(lab.workspace / "iteration-1")
+    assert [(run["eval_id"], run["result"]["pass_rate"]) for run in found] == [(1, 1.0), (1, 0.0)]
+    (shown,) = read_workspace(lab.workspace).iterations
+    assert [(run.status, run.rate, run.failed) for run in shown.cases[1].runs] == [("done", None, False)] * 2
+    assert lab.report()["iteration"] == 2
+
+
+def test_no_grading_outlives_the_assertions_of_its_case(lab: Lab) -> None:
+    lab.report()
+    lab.write_evals({"assertions": [HELLO]}, {})
+    assert lab.report("--grade")["errors"] == 0
+    found = runs_of_creator(lab.workspace / "iteration-1")
+    assert [(run["eval_id"], run["result"]["pass_rate"]) for run in found] == [(1, 1.0), (1, 0.0)]
+    assert len(lab.logged()) == 4
+
+
+def test_ids_of_a_set_can_be_sorted(lab: Lab) -> None:
+    lab.write_evals({"id": 1, "assertions": [HELLO]}, {"id": "two", "assertions": [HELLO]})
+    lab.report()
+    found = runs_of_creator(lab.workspace / "iteration-1")
+    assert sorted({run["eval_id"] for run in found}) == ["1", "two"]
+    (shown,) = read_workspace(lab.workspace).iterations
+    assert [case.key for case in shown.cases] == ["eval-1", "eval-two"]
+
+
 def test_a_benchmark_of_skill_creator_in_the_place_of_ours_changes_nothing_that_is_shown(lab: Lab) -> None:
     lab.write_evals({"assertions": [HELLO, FAILS]}, {"assertions": [HELLO]})
     lab.report()

@@ -38,6 +38,17 @@ def test_the_skill_may_lose_so_much_against_its_baseline(half: Results, *, most:
     assert gates_pass(ci_gates(half, max_regression=most)) is passes
 
 
+def test_an_iteration_that_a_bound_has_stopped_passes_no_gate(tmp_path: Path) -> None:
+    iteration = write_iteration(tmp_path / "iteration-1", {"a": ((True,), (True,))})
+    write(iteration / "config.json", {"identity": {}})
+    write(iteration / "benchmark.json", {"stopped": "Stopped at the bound: 2 of 4 runs."})
+    found = read_workspace(tmp_path)
+    gates = ci_gates(found, min_pass_rate=0.5, max_regression=0.5)
+    assert [each.words for each in gates] == ["Stopped at the bound: 2 of 4 runs."] * 2
+    assert not gates_pass(gates)
+    assert not found.running
+
+
 def test_without_a_baseline_the_iteration_before_is_compared(tmp_path: Path) -> None:
     for number, passed in ((1, True), (2, False)):
         write_run(write_case(tmp_path / f"iteration-{number}", "a") / "with_skill", grading(True, passed))

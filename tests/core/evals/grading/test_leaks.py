@@ -57,6 +57,13 @@ def test_a_solution_in_its_own_words_is_none(text: str) -> None:
     assert key_of(CASE).find("the answer", text) is None
 
 
+def test_a_canary_that_a_run_is_given_is_not_a_leak_and_any_other_is() -> None:
+    old, own = new_canary(), new_canary()
+    key = key_of(CASE, given=(f"results that the skill has as an example: {old}",))
+    assert key.find("the answer", f"read {old}") is None
+    assert reason(key.without(["nothing"]).find("the answer", f"read {old} and {own}")) is LeakReason.CANARY
+
+
 def test_what_a_run_is_given_is_not_a_leak() -> None:
     given = f"The skill says: {ASSERTION}. {EXPECTED}"
     assert key_of(CASE, given=(given,)).find("the answer", given) is None
