@@ -66,7 +66,6 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 
     The exit code is 1 if the skill does not exist, the run fails, or its score is below the skill's minimum.
     """
-    values = parse_name_values(param)
     from server.capabilities.runs.execution import execute, open_for_runs, print_outcome
 
     context = open_for_runs(
@@ -90,7 +89,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
         fail(f"{error}{_folder_hint(message, directories)}", EXIT_NO)
     from skills_core.runs.executor import RunRequest
 
-    work = partial(context.service.run_skill, RunRequest(skill, values, message), run_id=run_id)
+    work = partial(context.service.run_skill, RunRequest(skill, parse_name_values(param), message), run_id=run_id)
     print_outcome(execute(context, skill.key, run_id, work, command="run"), as_json=as_json)
 
 
