@@ -31,6 +31,7 @@ from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.disk.files import read_bounded
 from skills_core.disk.folders import EVALS
+from skills_core.evals.agents import ANY_AGENT
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.judging import comparison_line, summarize_comparisons
@@ -366,7 +367,11 @@ def judges_itself(options: EvalOptions, settings: Settings) -> bool:
     if options.agent is None:
         return options.judge.agent is None and options.judge.model == settings.section(RunSettings).model
     judge = options.judge.agent
-    return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
+    if judge is None or judge.kind is not options.agent.kind:
+        return False
+    if judge.kind is ANY_AGENT:
+        return judge.template == options.agent.template
+    return judge.model == options.agent.model
 
 
 def _without_grading(run: EvalRun) -> EvalRun:

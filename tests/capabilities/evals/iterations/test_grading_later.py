@@ -155,6 +155,9 @@ def test_a_judge_that_fails_leaves_runs_ungraded_and_they_are_graded_later(lab: 
     assert "the agent's command ended with exit code 3: broken" in done.stdout
     report = lab.report("--judge-command", judge_of(lab))
     assert (report["iteration"], rates(report), len(lab.logged())) == (1, (1.0, 0.0), 2)
+    # The judge is another command than the agent.
+    fresh = lab.report("--new", "--judge-command", judge_of(lab))
+    assert not any("judges itself" in note for note in fresh["notes"])
 
 
 def test_the_agent_under_test_judges_where_no_model_is_configured(lab: Lab) -> None:
