@@ -18,7 +18,11 @@ NAMES = ("harbour", "shore", "island", "sands", "reef", "pier")
 
 def test_tasks_are_compared_with_the_version_at_the_base(branch: Branch, tmp_path: Path) -> None:
     cases = [
-        {"id": number, "prompt": "greet", "assertions": [{"text": "says hello", "check": "grep -q hello out.txt"}]}
+        {
+            "id": number,
+            "prompt": "greet",
+            "assertions": [{"text": "says hello", "check": 'read -r said < out.txt; test "$said" = hello'}],
+        }
         for number in range(6)
     ]
     evals = {"evals/evals.json": json.dumps({"skill_name": "greeter", "evals": cases}).encode()}

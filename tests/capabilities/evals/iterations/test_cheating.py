@@ -19,13 +19,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agent is a 
 needs_sandbox = pytest.mark.skipif(find_isolation().program is None, reason="bubblewrap does not work here")
 
 LOOKS = """
-found=$(find {below} -name evals.json 2>/dev/null | head -1)
-if [ -n "$found" ]; then cat "$found"; cp "$found" "$3/out.txt"; else echo nothing > "$3/out.txt"; fi
+echo nothing > "$3/out.txt"
+for found in {below}/*/evals/evals.json {below}/*/*/evals/evals.json; do
+    if [ -f "$found" ]; then cat "$found"; cp "$found" "$3/out.txt"; fi
+done
 """
 """An agent that looks for the evals in place of solving its task, and copies them."""
 
 OF_OTHERS = """
-find {below}/skills/greeter-workspace -name eval_metadata.json -exec cat {} +
+cat {below}/skills/greeter-workspace/*/*/eval_metadata.json {below}/skills/greeter-workspace/*/*/*/*/eval_metadata.json
 echo hi > "$3/out.txt"
 """
 NAMES_THEM = 'ls {below}/skills/greeter/evals/evals.json 2>&1; echo hi > "$3/out.txt"\n'
