@@ -77,7 +77,7 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"importing", "isolation_options", "limit_options", "lint", "page", "run_eval"},
+    {"importing", "lint", "options", "page", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},

@@ -1,4 +1,4 @@
-"""Descriptors of this process: each connection, file and pipe takes one, and without any a server answers nobody."""
+"""Descriptors of this process: each connection, file and pipe takes one, and a server without any accepts no client."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ _SHARE_OF_CONNECTIONS: Final = 2
 
 def raise_descriptors() -> None:
     """Have the system allow this process more descriptors, as far as it does without further rights."""
-    try:
-        import resource  # noqa: PLC0415 - not on Windows
-    except ImportError:
-        return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _WANTED if hard == resource.RLIM_INFINITY else min(_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    soft, hard = _allowed()
+    wanted = min(_WANTED, hard)
+    if soft < wanted:
+        import resource  # noqa: PLC0415 - not on Windows, where both are the same
+
+        _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, limit))
 
 
 def most_connections() -> int:
     """Return how many connections may wait for their clients: half of the descriptors of this process."""
+    return max(1, _allowed()[0] // _SHARE_OF_CONNECTIONS)
+
+
+def _allowed() -> tuple[int, int]:
+    """Return how many descriptors the system allows, and how many to a process that asks; no limit counts as enough."""
     try:
         import resource  # noqa: PLC0415 - not on Windows
     except ImportError:
-        return _UNKNOWN // _SHARE_OF_CONNECTIONS
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _WANTED if soft == resource.RLIM_INFINITY else soft
-    return max(1, most // _SHARE_OF_CONNECTIONS)
+        return _UNKNOWN, _UNKNOWN
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = (_WANTED if each == resource.RLIM_INFINITY else each for each in limits)
+    return soft, hard

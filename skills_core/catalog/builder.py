@@ -233,7 +233,7 @@ def update_catalog(
     root_counts.update(skill.source.root for skill in update.come)
     found = _found(sources, decider, [root_counts[each.source.root] for each in sources])
     problems = _problems(sources, environment)
-    if (update, problems, found) == (_Update((), (), before.settlement), before.problems, before.sources):
+    if not update.gone and not update.come and (problems, found) == (before.problems, before.sources):
         return before
     return before.updated(*update, problems, found)
 

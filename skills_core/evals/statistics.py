@@ -28,6 +28,9 @@ SIGNIFICANCE: Final = 0.05
 MIN_CASES: Final = 6
 """Fewest cases that can decide: with fewer, no exact test of signs is below `SIGNIFICANCE`."""
 
+DIGITS: Final = 4
+"""Digits of shares and probabilities in files of results."""
+
 _MAX_FAILED: Final = 0.1
 # With a larger share of runs without a result, those that are left do not stand for all.
 
@@ -78,6 +81,14 @@ class FlipMethod(StrEnum):
     MONTE_CARLO = "Monte Carlo sign flips"
 
 
+class EffectVerdict(StrEnum):
+    """Whether the first of two arms, versions or descriptions does better than the second."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NONE = "no verdict"
+
+
 class PairedEffect(NamedTuple):
     """What differences say, one for each case; `interval` is None for fewer than two, all but `cases` for none."""
 
@@ -97,6 +108,11 @@ class PairedEffect(NamedTuple):
         if self.cases < MIN_CASES or self.interval is None or self.p_value is None or self.p_value >= SIGNIFICANCE:
             return 0
         return (self.interval.low > 0) - (self.interval.high < 0)
+
+    @property
+    def verdict(self) -> EffectVerdict:
+        """The direction in a word."""
+        return (EffectVerdict.NONE, EffectVerdict.BETTER, EffectVerdict.WORSE)[self.direction]
 
 
 def too_many_failed(failed: int, total: int) -> bool:
@@ -247,6 +263,11 @@ def _within(angle: float, freedom: int) -> float:
     if odd:
         return 2 / math.pi * (angle + math.sin(angle) * total)
     return math.sin(angle) * total
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a figure with the digits that files of results have; None stays None."""
+    return None if value is None else round(value, DIGITS)
 
 
 def mean_stddev(values: Sequence[float]) -> Spread:

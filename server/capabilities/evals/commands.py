@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from server.capabilities.evals.isolation_options import AgentHome, NoIsolation, Readable
-from server.capabilities.evals.limit_options import (
+from server.capabilities.evals.options import (
+    AgentHome,
     MaxCost,
     MaxFalse,
     MaxRegression,
@@ -17,8 +17,10 @@ from server.capabilities.evals.limit_options import (
     MaxSeconds,
     MinPassRate,
     MinRecall,
+    NoIsolation,
     PriceIn,
     PriceOut,
+    Readable,
 )
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
 from server.cli.completion import client_names

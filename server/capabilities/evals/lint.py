@@ -235,7 +235,7 @@ MIN_COLLISIONS: Final = 2
 """Fewest queries, found by no weak match, on which skills collide that compete by queries alone."""
 
 
-class Reason(StrEnum):
+class EvidenceReason(StrEnum):
     """Why the evidence of a competition is strong, or what it lacks."""
 
     DESCRIPTIONS = "descriptions"
@@ -276,18 +276,18 @@ class Competition:
         return not _STRONG.isdisjoint(self.reasons)
 
     @property
-    def reasons(self) -> tuple[Reason, ...]:
+    def reasons(self) -> tuple[EvidenceReason, ...]:
         """Why the evidence is strong; if it is weak, what it lacks."""
         pair = self.pair
         holds = {
-            Reason.DESCRIPTIONS: pair is not None and pair.is_alike and not self.apart,
-            Reason.QUERIES: sum(not each.weak for each in self.collisions) >= MIN_COLLISIONS,
+            EvidenceReason.DESCRIPTIONS: pair is not None and pair.is_alike and not self.apart,
+            EvidenceReason.QUERIES: sum(not each.weak for each in self.collisions) >= MIN_COLLISIONS,
         }
         lacks = {
-            Reason.ONE_DIRECTION: pair is not None and not pair.nearest,
-            Reason.NO_NAME: pair is not None and not pair.names,
-            Reason.QUERIES_APART: pair is not None and self.apart,
-            Reason.FEW_QUERIES: pair is None,
+            EvidenceReason.ONE_DIRECTION: pair is not None and not pair.nearest,
+            EvidenceReason.NO_NAME: pair is not None and not pair.names,
+            EvidenceReason.QUERIES_APART: pair is not None and self.apart,
+            EvidenceReason.FEW_QUERIES: pair is None,
         }
         return tuple(reason for reason, is_so in (holds if any(holds.values()) else lacks).items() if is_so)
 
@@ -298,7 +298,7 @@ class Competition:
         return not self.is_strong, -len(self.collisions), -overlap, *keys
 
 
-_STRONG: Final = frozenset({Reason.DESCRIPTIONS, Reason.QUERIES})
+_STRONG: Final = frozenset({EvidenceReason.DESCRIPTIONS, EvidenceReason.QUERIES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +355,9 @@ _MAX_WORDS = 8
 _MAX_QUERY = 80
 
 _LACKS = {
-    Reason.ONE_DIRECTION: "others are nearer to one of them",
-    Reason.NO_NAME: "they share no word of a name",
-    Reason.QUERIES_APART: "but no query of either finds the other",
+    EvidenceReason.ONE_DIRECTION: "others are nearer to one of them",
+    EvidenceReason.NO_NAME: "they share no word of a name",
+    EvidenceReason.QUERIES_APART: "but no query of either finds the other",
 }
 
 _IN_COMMON = {

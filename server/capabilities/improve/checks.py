@@ -29,8 +29,8 @@ from server.capabilities.runs.skill_runner import open_toolset
 from server.capabilities.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidSchemaError, SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
-from skills_core.evals.grading.effect import ArmVerdict
 from skills_core.evals.grading.results import Arm
+from skills_core.evals.statistics import EffectVerdict
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.argument_validator import ArgumentValidator
 from skills_core.improve.improvement import (
@@ -113,7 +113,7 @@ def measured_by_benchmark(benchmark: Mapping[str, Any]) -> MeasuredByEvals:
         message = "a run of the evals failed or could not be graded"
         return MeasuredByEvals(ImprovementRefusal(ImprovementReason.EVALS_FAILED, message), rates=rates)
     fall = f"the pass rate would fall from {before:.0%} to {after:.0%}"
-    if verdict == ArmVerdict.WORSE:
+    if verdict == EffectVerdict.WORSE:
         return MeasuredByEvals(ImprovementRefusal(ImprovementReason.PASS_RATE_LOWER, fall), rates=rates)
     if after < before:
         message = f"{fall}, which may be chance, so you decide"

@@ -10,7 +10,7 @@ import typer
 
 from server.capabilities.evals.commands import AgentChoice as Agents
 from server.capabilities.evals.commands import AgentModel, JudgeModel, ViaChoice, Way
-from server.capabilities.evals.isolation_options import AgentHome
+from server.capabilities.evals.options import AgentHome
 from server.capabilities.review.gates import FailOn
 from server.cli.commands.options import AsJson, Model
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_notice, print_text

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import agreeing, counted
-from skills_core.evals.statistics import MIN_CASES, paired_effect
+from skills_core.evals.statistics import DIGITS, MIN_CASES, EffectVerdict, paired_effect
 
 if TYPE_CHECKING:
     from skills_core.evals.statistics import Interval
-
-BETTER: Final = "better"
-WORSE: Final = "worse"
-NO_VERDICT: Final = "no verdict"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +21,24 @@ class Effect:
     mean: float
     interval: Interval | None
     p_value: float
-    verdict: str
+    verdict: EffectVerdict
     reason: str
 
     @property
     def is_worse(self) -> bool:
         """Whether the change makes it worse, as far as the pairs can tell."""
-        return self.verdict == WORSE
+        return self.verdict is EffectVerdict.WORSE
 
     def to_json(self) -> dict[str, Any]:
         """Return the object for `--json`."""
         return {
             "pairs": self.pairs,
-            "mean": round(self.mean, 4),
+            "mean": round(self.mean, DIGITS),
             "interval": None
             if self.interval is None
-            else {"low": round(self.interval.low, 4), "high": round(self.interval.high, 4)},
-            "p_value": round(self.p_value, 4),
-            "verdict": self.verdict,
+            else {"low": round(self.interval.low, DIGITS), "high": round(self.interval.high, DIGITS)},
+            "p_value": round(self.p_value, DIGITS),
+            "verdict": self.verdict.value,
             "reason": self.reason,
         }
 
@@ -56,14 +52,13 @@ def effect_of(
         return None
     found, measured = paired_effect(differences), counted(len(differences), noun, plural)
     mean, p_value = found.mean or 0.0, 1.0 if found.p_value is None else found.p_value
-    verdict = {1: BETTER, -1: WORSE}.get(found.direction, NO_VERDICT)
     if not any(differences):
         reason = f"no {noun} of {len(differences)} differs"
     elif len(differences) < MIN_CASES:
         are = agreeing(len(differences), "is", "are")
         reason = f"a verdict takes at least {MIN_CASES} {plural}, and there {are} {measured}"
-    elif verdict == NO_VERDICT:
+    elif found.verdict is EffectVerdict.NONE:
         reason = f"{measured} cannot tell this from chance, p = {p_value:.3f}"
     else:
         reason = f"{measured}, p = {p_value:.3f}"
-    return Effect(len(differences), mean, found.interval, p_value, verdict, reason)
+    return Effect(len(differences), mean, found.interval, p_value, found.verdict, reason)

@@ -10,12 +10,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_core.diagnostics import agreeing, counted
-from skills_core.evals.statistics import MIN_CASES, PairedEffect, further_cases, paired_effect, wilson
+from skills_core.evals.statistics import (
+    DIGITS,
+    MIN_CASES,
+    EffectVerdict,
+    PairedEffect,
+    further_cases,
+    paired_effect,
+    rounded,
+    wilson,
+)
 
 if TYPE_CHECKING:
     from skills_core.evals.grading.results import RunScore
@@ -26,19 +34,6 @@ if TYPE_CHECKING:
 
 _LEAST_GAIN: Final = 0.1
 # A smaller gain is not worth the cases that it would take to show it.
-
-_DIGITS: Final = 4
-
-
-class ArmVerdict(StrEnum):
-    """Whether the skill does better than the baseline."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    NONE = "no verdict"
-
-
-_VERDICTS: Final = {1: ArmVerdict.BETTER, -1: ArmVerdict.WORSE, 0: ArmVerdict.NONE}
 
 
 class _Paired(NamedTuple):
@@ -72,15 +67,15 @@ def effect_of(runs: Sequence[RunScore], subject: str, baseline: str | None) -> J
         as_zero = _paired(runs, subject, baseline, _zero_if_failed)
     effect, differences = left_out.effect, left_out.differences
     # Only more runs that do not fail can decide what depends on those that did.
-    disputed = _VERDICTS[effect.direction] is not _VERDICTS[as_zero.effect.direction]
-    verdict = ArmVerdict.NONE if disputed else _VERDICTS[effect.direction]
+    disputed = effect.verdict is not as_zero.effect.verdict
+    verdict = EffectVerdict.NONE if disputed else effect.verdict
     gain = more = None
-    if verdict is ArmVerdict.NONE and effect.mean is not None and not disputed:
+    if verdict is EffectVerdict.NONE and effect.mean is not None and not disputed:
         gain = max(round(abs(effect.mean), 2), _LEAST_GAIN)
         more = further_cases(differences, gain)
     reason = _disputed(effect, as_zero.effect, failures) if disputed else _reason(left_out, verdict, more, gain)
     by_case: list[JsonValue] = [
-        {"eval": case, "difference": _rounded(ours - theirs), subject: _rounded(ours), str(baseline): _rounded(theirs)}
+        {"eval": case, "difference": rounded(ours - theirs), subject: rounded(ours), str(baseline): rounded(theirs)}
         for case, (ours, theirs) in left_out.cases.items()
     ]
     return {
@@ -156,7 +151,7 @@ def _as_treated(runs: Sequence[RunScore], subject: str, baseline: str | None) ->
 
 def _effect_to_json(effect: PairedEffect) -> JsonObject:
     return {
-        "mean": _rounded(effect.mean),
+        "mean": rounded(effect.mean),
         "interval": None if effect.interval is None else _interval(effect.interval),
         "p_value": None if effect.p_value is None else round(effect.p_value, 6),
     }
@@ -185,18 +180,14 @@ def _arm_to_json(
 
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _rounded(fmean(known)) if known else None
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
+    return rounded(fmean(known)) if known else None
 
 
 def _interval(interval: Interval) -> JsonObject:
-    return {"low": round(interval.low, _DIGITS), "high": round(interval.high, _DIGITS)}
+    return {"low": round(interval.low, DIGITS), "high": round(interval.high, DIGITS)}
 
 
-def _reason(paired: _Paired, verdict: ArmVerdict, more: int | None, gain: float | None) -> str:
+def _reason(paired: _Paired, verdict: EffectVerdict, more: int | None, gain: float | None) -> str:
     """Return the sentences that say what was measured, and why it is a verdict or none."""
     effect, differences = paired.effect, paired.differences
     if effect.mean is None or effect.p_value is None:
@@ -206,7 +197,7 @@ def _reason(paired: _Paired, verdict: ArmVerdict, more: int | None, gain: float 
         f"{_points(effect.mean)} on average over {counted(effect.cases, 'case')}{_range(effect.interval)}: "
         f"{up} {agreeing(up, 'scores', 'score')} higher with the skill, {down} lower"
     )
-    if verdict is not ArmVerdict.NONE:
+    if verdict is not EffectVerdict.NONE:
         return f"{said} (p = {effect.p_value:.3g})."
     if effect.cases < MIN_CASES:
         why = f"Fewer than {MIN_CASES} cases cannot decide"

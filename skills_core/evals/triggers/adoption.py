@@ -18,9 +18,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skills_core.evals.statistics import Interval, further_cases, mean_interval, sign_flip_test
+from skills_core.evals.statistics import (
+    DIGITS,
+    EffectVerdict,
+    Interval,
+    further_cases,
+    mean_interval,
+    rounded,
+    sign_flip_test,
+)
 from skills_core.evals.triggers.parts import SEALED_EACH, MissingQueries
-from skills_core.evals.triggers.results import set_object
+from skills_core.evals.triggers.results import interval_list, set_object
 
 if TYPE_CHECKING:
     from skills_core.evals.triggers.results import QueryResult, Rate, Round, SetResult
@@ -41,12 +49,6 @@ _SQUARE_OF_FURTHER: Final = 0.25
 _BELOW: Final = 30.0
 _ABOVE: Final = 10.0
 # Standard errors from what was seen within which its mean is looked for.
-
-_DIGITS: Final = 4
-
-NO_VERDICT: Final = "no verdict"
-BETTER: Final = "better"
-WORSE: Final = "worse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ class Comparison:
     interval: Interval | None
     p: float
     errors: tuple[Rate, Rate]
-    verdict: str
+    verdict: EffectVerdict
     reason: str
     queries_needed: int | None = None
 
@@ -130,7 +132,7 @@ def compare(new: SetResult, old: SetResult) -> Comparison:
     p = _chance_of_gain(differences)
     verdict, reason = _verdict(new, old, should, should_not, p, _chance_of_gain([-each for each in differences]))
     further = None
-    if verdict == NO_VERDICT and gain is not None and gain > 0:
+    if verdict == EffectVerdict.NONE and gain is not None and gain > 0:
         further = further_cases(differences, gain)
     return Comparison(
         should,
@@ -184,22 +186,22 @@ def _chance(differences: Sequence[float]) -> float:
 
 def _verdict(
     new: SetResult, old: SetResult, should: KindChange, should_not: KindChange, p: float, p_harm: float
-) -> tuple[str, str]:
+) -> tuple[EffectVerdict, str]:
     """Return the verdict, and why there is none or the new description is refused; empty if it is better."""
     for whose, results in (("new", new), ("old", old)):
         if results.no_verdict:
-            return NO_VERDICT, f"with the {whose} description {results.no_verdict}"
+            return EffectVerdict.NONE, f"with the {whose} description {results.no_verdict}"
     missing = MissingQueries(max(0, SEALED_EACH - should.queries), max(0, SEALED_EACH - should_not.queries))
     if missing:
-        return NO_VERDICT, f"a verdict takes {SEALED_EACH} sealed queries of each kind, {missing}"
+        return EffectVerdict.NONE, f"a verdict takes {SEALED_EACH} sealed queries of each kind, {missing}"
     if p_harm <= MAX_FALSE_ADOPTIONS:
-        return WORSE, f"it is worse ({probability(p_harm)})"
+        return EffectVerdict.WORSE, f"it is worse ({probability(p_harm)})"
     for kind, what in ((should, "loads the skill less often when it should"), (should_not, "makes more false alarms")):
         if kind.is_harmed:
-            return NO_VERDICT, f"it {what} ({probability(kind.p_harm)})"
+            return EffectVerdict.NONE, f"it {what} ({probability(kind.p_harm)})"
     if p <= MAX_FALSE_ADOPTIONS:
-        return BETTER, ""
-    return NO_VERDICT, f"that it is better may be chance ({probability(p)})"
+        return EffectVerdict.BETTER, ""
+    return EffectVerdict.NONE, f"that it is better may be chance ({probability(p)})"
 
 
 def claimed_gain(comparison: Comparison, differences: Sequence[float]) -> ClaimedGain:
@@ -239,12 +241,12 @@ def decide(new: SetResult, old: SetResult) -> Adoption:
     Without a verdict it is proposed.
     """
     comparison = compare(new, old)
-    if comparison.verdict == BETTER:
+    if comparison.verdict == EffectVerdict.BETTER:
         before = {each.query: each for each in old.judged}
         gain = claimed_gain(comparison, _weighed([(each, before[each.query]) for each in new.judged]))
         reason = f"the new description is adopted: it is better on the sealed queries ({probability(comparison.p)})"
         return Adoption(adopted=True, reason=reason, comparison=comparison, gain=gain)
-    if comparison.verdict == WORSE:
+    if comparison.verdict == EffectVerdict.WORSE:
         reason = f"the old description stays: of the new one the sealed queries show that {comparison.reason}"
     else:
         reason = f"no verdict, so the new description is only proposed: {comparison.reason}"
@@ -275,8 +277,8 @@ def adoption_object(
         "adopted": adoption.adopted,
         "proposed": adoption.proposed,
         "reason": adoption.reason,
-        "gain": None if gain is None else round(gain.gain, _DIGITS),
-        "gain_interval": None if gain is None else _interval(gain.interval),
+        "gain": None if gain is None else round(gain.gain, DIGITS),
+        "gain_interval": None if gain is None else interval_list(gain.interval),
         "test": {
             "opened": bool(tests),
             **{name: set_object(results, threshold) for name, results in tests.items()},
@@ -290,16 +292,16 @@ def comparison_object(comparison: Comparison) -> dict[str, JsonValue]:
     return {
         "wins": comparison.wins,
         "losses": comparison.losses,
-        "p": round(comparison.p, _DIGITS),
-        "gain": _rounded(comparison.gain),
-        "interval": _interval(comparison.interval),
+        "p": round(comparison.p, DIGITS),
+        "gain": rounded(comparison.gain),
+        "interval": None if comparison.interval is None else interval_list(comparison.interval),
         "should_trigger": _kind_object(comparison.should),
         "should_not_trigger": _kind_object(comparison.should_not),
         "errors": {
             name: {"errors": rate.count, "runs": rate.total}
             for name, rate in zip(("new", "old"), comparison.errors, strict=True)
         },
-        "verdict": comparison.verdict,
+        "verdict": comparison.verdict.value,
         "reason": comparison.reason or None,
         "queries_needed": comparison.queries_needed,
         "missing": missing_object(comparison.missing),
@@ -309,21 +311,13 @@ def comparison_object(comparison: Comparison) -> dict[str, JsonValue]:
 def _kind_object(kind: KindChange) -> dict[str, JsonValue]:
     return {
         "queries": kind.queries,
-        "new_rate": _rounded(kind.new),
-        "old_rate": _rounded(kind.old),
-        "gain": _rounded(kind.gain),
-        "p_harm": round(kind.p_harm, _DIGITS),
+        "new_rate": rounded(kind.new),
+        "old_rate": rounded(kind.old),
+        "gain": rounded(kind.gain),
+        "p_harm": round(kind.p_harm, DIGITS),
     }
 
 
 def missing_object(missing: MissingQueries) -> dict[str, JsonValue]:
     """Return the JSON object of missing queries."""
     return {"should_trigger": missing.should, "should_not_trigger": missing.should_not}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
-
-
-def _interval(interval: Interval | None) -> list[JsonValue] | None:
-    return None if interval is None else [round(interval.low, _DIGITS), round(interval.high, _DIGITS)]

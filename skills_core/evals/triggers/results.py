@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.agents.kind import ANY_SKILL
-from skills_core.evals.statistics import Interval, too_many_failed, wilson
+from skills_core.evals.statistics import DIGITS, Interval, rounded, too_many_failed, wilson
 
 if TYPE_CHECKING:
     from skills_core.evals.agents.kind import AgentRun, Transcript
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
 
 _MOST_RUNS: Final = 200
-_DIGITS: Final = 4
 
 
 class Outcome(StrEnum):
@@ -262,9 +261,9 @@ def query_object(result: QueryResult, threshold: float, part: Part | None = None
         "denied": result.denied,
         "outcomes": list(result.outcomes),
         "transcripts": list(result.transcripts),
-        "trigger_rate": _rounded(rate.value),
+        "trigger_rate": rounded(rate.value),
         "pass": result.passed,
-        "interval": _interval(rate.interval),
+        "interval": interval_list(rate.interval),
         "runs_needed": runs_needed(rate, threshold),
     }
     if part is not None:
@@ -285,8 +284,8 @@ def summary_object(results: SetResult) -> dict[str, JsonValue]:
         "passed": passed.count,
         "failed": judged - passed.count,
         "no_verdict": len(results.results) - judged,
-        "pass_rate": _rounded(passed.value),
-        "interval": _interval(passed.interval),
+        "pass_rate": rounded(passed.value),
+        "interval": interval_list(passed.interval),
         "recall": _rate(results.recall),
         "false_positive_rate": _rate(results.false_positives),
         "runs": results.faults.total,
@@ -318,14 +317,11 @@ def _rate(rate: Rate) -> dict[str, JsonValue]:
     return {
         "count": rate.count,
         "total": rate.total,
-        "rate": _rounded(rate.value),
-        "interval": _interval(rate.interval),
+        "rate": rounded(rate.value),
+        "interval": interval_list(rate.interval),
     }
 
 
-def _interval(interval: Interval) -> list[JsonValue]:
-    return [round(interval.low, _DIGITS), round(interval.high, _DIGITS)]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
+def interval_list(interval: Interval) -> list[JsonValue]:
+    """Return the ends of an interval as files of results have them."""
+    return [round(interval.low, DIGITS), round(interval.high, DIGITS)]

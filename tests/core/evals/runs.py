@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from skills_core.evals.grading.benchmark import BenchmarkMetadata
 from skills_core.evals.grading.cases import Assertion, EvalCase
 from skills_core.evals.grading.results import Arm, AssertionResult, EvalOutcome, EvalRun, EvalStatus, RunKey
+
+METADATA = BenchmarkMetadata(
+    skill_name="s",
+    skill_path="/s",
+    iteration=1,
+    timestamp="2026-01-01T00:00:00+00:00",
+    runs_per_configuration=1,
+    model="m",
+    judge=None,
+    baseline=None,
+)
 
 
 def case_of(name: str = "one", assertions: Sequence[str] = ("a",)) -> EvalCase:

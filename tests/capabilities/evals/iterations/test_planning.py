@@ -13,11 +13,11 @@ import pytest
 
 from server.capabilities.evals.iterations.runner import input_paths
 from server.capabilities.evals.run_eval import report_lines
-from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
+from skills_core.evals.grading.benchmark import benchmark_of
 from skills_core.evals.grading.cases import EvalCase
 from skills_core.evals.grading.results import Arm
 from tests.capabilities.evals.conftest import HELLO, Lab
-from tests.core.evals.runs import run_of
+from tests.core.evals.runs import METADATA, run_of
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
 
@@ -280,17 +280,7 @@ def test_what_changed_and_what_it_cost_is_printed() -> None:
         for number, both in enumerate(outcomes)
         for arm, grades in zip((Arm.WITH_SKILL, Arm.WITHOUT_SKILL), both, strict=True)
     ]
-    metadata = BenchmarkMetadata(
-        skill_name="s",
-        skill_path="/s",
-        iteration=1,
-        timestamp="2026-01-01T00:00:00+00:00",
-        runs_per_configuration=1,
-        model="m",
-        judge=None,
-        baseline=None,
-    )
-    report = {**benchmark_of(runs, Arm.WITHOUT_SKILL, metadata), "skill": {"name": "s"}, "iteration": 1, "path": "/s"}
+    report = {**benchmark_of(runs, Arm.WITHOUT_SKILL, METADATA), "skill": {"name": "s"}, "iteration": 1, "path": "/s"}
     lines = list(report_lines(report))
     assert any(
         line.startswith("with_skill: mean of 3 cases 0.83 (95 % interval ")

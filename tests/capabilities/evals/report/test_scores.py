@@ -9,7 +9,7 @@ import pytest
 from server.capabilities.evals.report.model import Iteration, Tone
 from server.capabilities.evals.report.scores import check_scores
 from server.capabilities.evals.report.workspace import read_workspace
-from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
+from skills_core.evals.grading.benchmark import benchmark_of
 from skills_core.evals.grading.results import Arm
 from tests.capabilities.evals.report.workspaces import (
     full_workspace,
@@ -19,18 +19,8 @@ from tests.capabilities.evals.report.workspaces import (
     write_iteration,
     write_run,
 )
-from tests.core.evals.runs import run_of
+from tests.core.evals.runs import METADATA, run_of
 
-METADATA = BenchmarkMetadata(
-    skill_name="s",
-    skill_path="/s",
-    iteration=1,
-    timestamp="2026-01-01T00:00:00+00:00",
-    runs_per_configuration=1,
-    model="m",
-    judge=None,
-    baseline=None,
-)
 GOOD, BAD = (True, True), (True, False)
 
 

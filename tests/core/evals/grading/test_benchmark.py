@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.evals.agents.kind import AgentRun, Transcript
-from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
+from skills_core.evals.grading.benchmark import benchmark_of
 from skills_core.evals.grading.cases import Assertion, EvalCase, InvalidEvalSetError, read_eval_cases
 from skills_core.evals.grading.results import (
     Arm,
@@ -35,19 +35,9 @@ from skills_core.evals.grading.results import (
     outcome_from_json,
     status_of,
 )
-from tests.core.evals.runs import run_of
+from tests.core.evals.runs import METADATA, run_of
 
 WITH, WITHOUT = Arm.WITH_SKILL, Arm.WITHOUT_SKILL
-METADATA = BenchmarkMetadata(
-    skill_name="s",
-    skill_path="/s",
-    iteration=1,
-    timestamp="2026-01-01T00:00:00+00:00",
-    runs_per_configuration=1,
-    model="m",
-    judge=None,
-    baseline=None,
-)
 
 
 def benchmark(*runs: EvalRun) -> dict[str, Any]:

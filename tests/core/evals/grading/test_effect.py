@@ -9,22 +9,12 @@ from typing import Any
 
 import pytest
 
-from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of, score_iteration
-from skills_core.evals.grading.effect import ArmVerdict
+from skills_core.evals.grading.benchmark import benchmark_of, score_iteration
 from skills_core.evals.grading.results import Arm, EvalRun, RunScore
-from tests.core.evals.runs import run_of
+from skills_core.evals.statistics import EffectVerdict
+from tests.core.evals.runs import METADATA, run_of
 
 WITH, WITHOUT = Arm.WITH_SKILL, Arm.WITHOUT_SKILL
-METADATA = BenchmarkMetadata(
-    skill_name="s",
-    skill_path="/s",
-    iteration=1,
-    timestamp="2026-01-01T00:00:00+00:00",
-    runs_per_configuration=1,
-    model="m",
-    judge=None,
-    baseline=None,
-)
 
 
 def benchmark(runs: Sequence[EvalRun]) -> Any:
@@ -50,16 +40,16 @@ GOOD, BAD, HALF = (True, True), (False, False), (True, False)
 @pytest.mark.parametrize(
     ("outcomes", "verdict"),
     [
-        ([(GOOD, BAD)] * 5, ArmVerdict.NONE),
-        ([(GOOD, BAD)] * 6, ArmVerdict.BETTER),
-        ([(BAD, HALF)] * 10, ArmVerdict.WORSE),
-        ([(GOOD, BAD)] * 6 + [(BAD, GOOD)] * 2, ArmVerdict.NONE),
-        ([(GOOD, GOOD)] * 9, ArmVerdict.NONE),
+        ([(GOOD, BAD)] * 5, EffectVerdict.NONE),
+        ([(GOOD, BAD)] * 6, EffectVerdict.BETTER),
+        ([(BAD, HALF)] * 10, EffectVerdict.WORSE),
+        ([(GOOD, BAD)] * 6 + [(BAD, GOOD)] * 2, EffectVerdict.NONE),
+        ([(GOOD, GOOD)] * 9, EffectVerdict.NONE),
         # Signs alone would decide, but a loss that six cases happen not to show would undo so small a gain.
-        ([((True, *BAD, *BAD), (*BAD, *BAD, False))] * 6, ArmVerdict.NONE),
+        ([((True, *BAD, *BAD), (*BAD, *BAD, False))] * 6, EffectVerdict.NONE),
     ],
 )
-def test_a_verdict_needs_six_cases_the_test_and_the_interval(outcomes: Any, verdict: ArmVerdict) -> None:
+def test_a_verdict_needs_six_cases_the_test_and_the_interval(outcomes: Any, verdict: EffectVerdict) -> None:
     found = effect(pairs(outcomes))
     assert found["verdict"] == verdict
     assert found["interval"]["low"] <= found["mean"] <= found["interval"]["high"]
