@@ -277,16 +277,17 @@ _LAUNCHER = (
     r"|bun(?:[ ]run)?|deno[ ]run|ruby|perl|php|Rscript|pwsh|powershell|source)"
 )
 _OPTIONS = r"(?:[ \t]+-[\w-]{1,40}(?:=[^\s`]{1,80}|[ \t]+[\w.,=<>-]{1,60}(?=[ \t]))?){0,6}"
+_ENDING = r"\.(?:py|sh|bash|js|mjs|cjs|ts|rb|pl|php|ps1|r|R)"
 _SCRIPT = (
     r"[\"']?(?P<folder>\$?\{[^{}\s]{1,48}\}|<[^<>\s]{1,48}>|\$\w{1,48})?"
-    r"(?P<path>[\w.~@/\\-]{1,200}\.(?:py|sh|bash|js|mjs|cjs|ts|rb|pl|php|ps1|r|R))(?![\w/*{<$-]|\.\w)"
+    rf"(?P<path>[\w.~@/\\-]{{1,200}}{_ENDING})(?![\w/*{{<$-]|\.\w)"
 )
 _RUNS = (
     rf"(?m)(?:(?<![\w./-]){_LAUNCHER}{_OPTIONS}[ \t]+"  # python scripts/run.py
     r"|\b(?:[Rr]un|[Ee]xecute)[ ](?:the[ ]script[ ])?`?"  # Run scripts/run.py
     rf"|^[ \t]{{0,16}}(?:\$[ ])?(?=\./|scripts/)|`(?=\./)){_SCRIPT}"  # ./scripts/run.sh
 )
-# A command or sentence that runs a script, in prose, in a code span or in fenced code.
+# A command or sentence that runs a script, in prose, in a code span or in fenced code. It lies on one line.
 
 _NOT_OWN = (
     r"(?i)\b(?:e\.g|for example|examples?|such as|like|might|could|would)\b|\b(?:your|my|foo|bar|example|some)[_-]|xxx"
@@ -342,7 +343,7 @@ def missing_scripts(body: str, files: Collection[str], names: Collection[str] = 
     # The body may have entered a folder, so the end of a path is enough.
     there = {end for path in files for end in _ends(path.casefold())}
     found: dict[str, MissingScript] = {}
-    for match in islice(re.finditer(_RUNS, text), _MAX_RUNS):
+    for match in islice(_runs_in(text), _MAX_RUNS):
         path, certain = _script_of(match, folders, names)
         known = found.get(path)
         if path == "" or (known is not None and known.certain >= certain) or path.casefold() in there:
@@ -350,6 +351,13 @@ def missing_scripts(body: str, files: Collection[str], names: Collection[str] = 
         if (certain or _CLONE not in text) and _means_own(text, match, path):
             found[path] = MissingScript(known.position if known else match.start("path"), path, certain)
     return tuple(found.values())
+
+
+def _runs_in(text: str) -> Iterator[re.Match[str]]:
+    """Yield the commands and sentences that run a script; only lines with the ending of one are searched for them."""
+    pattern = re.compile(_RUNS)
+    for offset, line in lines_at((match.start() for match in re.finditer(_ENDING, text)), text):
+        yield from pattern.finditer(text, offset, offset + len(line))
 
 
 def _ends(path: str) -> Iterator[str]:

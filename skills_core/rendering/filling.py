@@ -50,6 +50,8 @@ MAX_NAMED = 100
 
 def parameters_of(body: str) -> tuple[str, ...]:
     """Return the names of the `{{parameters}}` in a body, each once, in the order of their first appearance."""
+    if "{{" not in body:
+        return ()
     return tuple(dict.fromkeys(match[_PARAMETER] for match in _PLACE.finditer(body) if _is_parameter(match)))
 
 
