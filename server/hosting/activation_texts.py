@@ -9,8 +9,6 @@ reads after the text, are read ahead together with it.
 from __future__ import annotations
 
 import logging
-import math
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
@@ -25,6 +23,7 @@ from skills_core.rendering.activation import render_activation
 from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:
+    from server.hosting.background import Background
     from server.hosting.views import View, ViewName
     from skills_core.live.library import Change
     from skills_core.rendering.recipient import Recipient
@@ -32,46 +31,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
-_SLICE_SECONDS = 0.0005
-# Most time that work in a thread takes before it yields; a request takes about as long.
-
-_YIELD_SECONDS = 0.003
-# Between two slices, so that the work delays few of the requests of a burst.
-
-_BURST_SECONDS = 0.02
-# A burst has ended when no request came for so long.
-
-
-class Quiet:
-    """Knows when the last request came, so that background work can wait until a burst of requests has ended.
-
-    The event loop uses it, and `pause` one worker thread at a time.
-    """
-
-    def __init__(self) -> None:
-        self._last = -math.inf
-        self._slice_began = -math.inf
-
-    def note_request(self) -> None:
-        """Note that a request has come."""
-        self._last = time.monotonic()
-
-    async def wait(self, seconds: float = _BURST_SECONDS, at_most: float = math.inf) -> None:
-        """Wait until no request has come for `seconds`, but not longer than `at_most` seconds."""
-        end = time.monotonic() + at_most
-        # Each request would set an event, which costs it more than this loop costs the server.
-        while (left := min(self._last + seconds, end) - time.monotonic()) > 0:  # noqa: ASYNC110
-            await anyio.sleep(left)
-
-    def pause(self) -> None:
-        """Let requests pass; called often by work in a thread, it blocks after each slice of work during a burst."""
-        now = time.monotonic()
-        if now - self._slice_began < _SLICE_SECONDS:
-            return
-        if now - self._last < _BURST_SECONDS:
-            time.sleep(_YIELD_SECONDS)
-        self._slice_began = time.monotonic()
 
 
 def _load_for_requests() -> None:
@@ -111,12 +70,14 @@ class _Text(NamedTuple):
 class ActivationTexts:
     """The texts of one server: the same as `render_activation` returns, rendered once for each state of a skill."""
 
-    def __init__(self, view: Callable[[ViewName], View], read_ahead: Callable[[Skill], None], quiet: Quiet) -> None:
+    def __init__(
+        self, view: Callable[[ViewName], View], read_ahead: Callable[[Skill], None], background: Background
+    ) -> None:
         """Render nothing yet; `view` returns a view of the current catalog, `read_ahead` reads files of a skill.
 
-        Texts are prepared in the moments that `quiet` finds.
+        Texts are prepared in turns of `background`.
         """
-        self._quiet = quiet
+        self._background = background
         self._view = view
         self._read_ahead = read_ahead
         self._kept: OrderedDict[tuple[str, Recipient], _Text] = OrderedDict()
@@ -167,8 +128,8 @@ class ActivationTexts:
                 for skill, recipient in self._jobs.popleft():
                     if self._is_missing(skill, recipient):
                         await anyio.sleep(_PAUSE_SECONDS)
-                        await self._quiet.wait()
-                        await self._prepare(skill, recipient)
+                        async with self._background.turn():
+                            await self._prepare(skill, recipient)
             self._due = anyio.Event()
 
     def _is_missing(self, skill: Skill, recipient: Recipient) -> bool:

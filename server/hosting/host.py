@@ -14,10 +14,11 @@ import anyio
 import anyio.to_thread
 
 from server.capabilities import CAPABILITIES
-from server.hosting.activation_texts import ActivationTexts, Quiet
+from server.hosting.activation_texts import ActivationTexts
 from server.hosting.activity import Activity
+from server.hosting.background import Background, StoppedError
 from server.hosting.catalog_log import ReloadFigures, log_change
-from server.hosting.searches import SearchTurns, reranker_of
+from server.hosting.searches import SearchPreparation, SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
@@ -86,9 +87,10 @@ class Host:
         used = self.usage.before
         self._views = Views(library, settings, rule, used=used, reranker=self.reranker)
         self.reader = VerifiedReader(library.sources, self.reload)
-        self.quiet = Quiet()
-        self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.quiet)
+        self.background = Background()
+        self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.background)
         self.searches = SearchTurns()
+        self._search_preparation = SearchPreparation(self._searched_views, self.background)
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
         self.reloads = ReloadFigures()
@@ -162,6 +164,9 @@ class Host:
         """Bring the catalog up to date with the disk, and announce the changes to the listeners of each view.
 
         Cancelling the caller takes effect at the end, so that the other clients are notified in any case.
+
+        Raises:
+            StoppedError: the server ends.
         """
         async with self._reloading:
             with _shielded():
@@ -170,7 +175,7 @@ class Host:
                 begin = perf_counter()
                 try:
                     with self._views.held():
-                        change = await anyio.to_thread.run_sync(self.library.reload, paths, self.quiet.pause)
+                        change = await anyio.to_thread.run_sync(self.library.reload, paths, self.background.pause)
                         if change:
                             await self._views.prepare()
                     # What is skipped may have changed although no skill has.
@@ -179,6 +184,7 @@ class Host:
                     self._failed = False
                     if change:
                         self.texts.refresh(partial(self.change_in, change=change))
+                        self._search_preparation.refresh()
                         for listener in self._listeners:
                             listener(change)
                 finally:
@@ -194,6 +200,8 @@ class Host:
         """Reload for background callers; log a failure and return None."""
         try:
             return await self.reload(changed)
+        except StoppedError:
+            return None
         except Exception:
             logger.exception("the reload failed; the catalog is unchanged, and the reload will be retried")
             return None
@@ -229,13 +237,24 @@ class Host:
                     await self.try_reload([])
             self._owed = anyio.Event()
 
+    async def work(self) -> None:
+        """Prepare what requests would wait for, until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self.usage.run)
+            tasks.start_soon(self.texts.run)
+            tasks.start_soon(self._search_preparation.run)
+            tasks.start_soon(self.background.stop_at_end)
+
+    def _searched_views(self) -> list[View]:
+        return [self.view_called(name) for name in self._views.searched()]
+
     async def follow(self) -> None:
         """Reload at every change on disk, until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._retry)
             tasks.start_soon(self._follow_files)
             # A client's first requests come in a burst. Registering the folders blocks all threads meanwhile.
-            await self.quiet.wait(_FIRST_BURST_SECONDS, _FIRST_BURST_AT_MOST)
+            await self.background.wait(_FIRST_BURST_SECONDS, _FIRST_BURST_AT_MOST)
             watched: tuple[Path, ...] = ()
             # Links that are added or removed change which folders to watch.
             while watched != self.library.roots:

@@ -1,9 +1,10 @@
-"""Searches: their turns, their scores as JSON, and the reranker that settings name."""
+"""Searches: their preparation, their turns, their scores as JSON, and the reranker that settings name."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncGenerator, Callable
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,11 +15,14 @@ import anyio.to_thread
 from server.access import Principal, PrincipalKind, principal_of
 from server.capabilities import CAPABILITIES
 from server.config.files import ConfigurationError
+from server.hosting.background import StoppedError
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings.model import Settings
+    from server.hosting.background import Background
+    from server.hosting.views import View
     from skills_core.selection.fusion import Reranker
     from skills_core.selection.policy import Match
 
@@ -29,7 +33,12 @@ MAX_SEARCHES: Final = 16
 MAX_OF_ONE: Final = 4
 """Most searches of one principal at once."""
 
+_FIRST_SECONDS: Final = 0.5
+# After the start, in which the first requests come, and the texts of activations are prepared.
+
 _Result = TypeVar("_Result")
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -38,6 +47,39 @@ class _Share:
 
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MAX_OF_ONE))
     count: int = 0
+
+
+class SearchPreparation:
+    """Indexes the skills after the start and after each change, before anyone searches."""
+
+    def __init__(self, views: Callable[[], Sequence[View]], background: Background) -> None:
+        """Index nothing yet; `views` returns those whose search is kept ready."""
+        self._views = views
+        self._background = background
+        self._due = anyio.Event()
+
+    def refresh(self) -> None:
+        """Note that skills have changed."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Index in turns of background work, until cancelled."""
+        await anyio.sleep(_FIRST_SECONDS)
+        while True:
+            self._due = anyio.Event()
+            for view in self._views():
+                async with self._background.turn():
+                    await self._prepare(view)
+            await self._due.wait()
+
+    async def _prepare(self, view: View) -> None:
+        try:
+            await anyio.to_thread.run_sync(view.prepare_search, self._background.pause)
+        except StoppedError:
+            return
+        except Exception:
+            # A search does the same, and reports it.
+            logger.exception("cannot index the skills before a search")
 
 
 class SearchTurns:

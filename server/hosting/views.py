@@ -124,6 +124,10 @@ class View(Snapshot):
         """
         return self.kept.search.select(self.catalog.offered, query, policy, words_only=words_only)
 
+    def prepare_search(self, pause: Callable[[], None]) -> None:
+        """Index the offered skills, so that a search need not; `pause` is called often, and may block."""
+        self.kept.search.warm(self.catalog.offered, pause)
+
 
 class PerView(Generic[_Derived]):
     """What is derived once from each view, and forgotten together with it; worker threads may share it."""
@@ -160,6 +164,11 @@ class _Kept:
     @cached_property
     def search(self) -> SkillSearch:
         return SkillSearch(self._reranker)
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether there has been a search."""
+        return "search" in vars(self)
 
 
 class _Feed:
@@ -257,6 +266,12 @@ class Views:
     def current(self, name: ViewName) -> View:
         """Return a view of the library's current catalog."""
         return self._entry(name).view
+
+    def searched(self) -> list[ViewName]:
+        """Return the views whose search is kept ready: that of all callers, and of several views those searched."""
+        if self._rule is None:
+            return [COMMON_VIEW]
+        return [name for name, entry in self._entries.items() if entry.view.kept.is_searched]
 
     def feed(self, name: ViewName) -> SubscriptionBus:
         """Return the events of a view; while it has listeners, each reload publishes what it changes for them."""

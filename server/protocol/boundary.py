@@ -77,7 +77,7 @@ class Boundary:
         Raises:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
-        self._host.quiet.note_request()
+        self._host.background.note_request()
         if _is_schema_lookup(ctx):
             return _tools_with_headers(self._host.view(ctx))
         if self._records.wanted and ctx.request_id is not None:

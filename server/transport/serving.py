@@ -108,8 +108,7 @@ async def _run_background(
     Changes are announced once the client has `caught_up`, so that it is notified of the first one.
     """
     async with anyio.create_task_group() as group:
-        group.start_soon(host.usage.run)
-        group.start_soon(host.texts.run)
+        group.start_soon(host.work)
         group.start_soon(reload_when_asked, host)
         for part in parts:
             group.start_soon(part.run)

@@ -14,6 +14,7 @@ import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -234,10 +235,20 @@ class SkillSearch:
         """
         self._reranker = reranker
         self._lock = Lock()
+        self._waiting = 0
         self._index = _open_index(_KEPT_ROWS if many else 0)
         self._lexical = SkillIndex()
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
+
+    def warm(self, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
+        """Update the index to `skills`, so that the next search over them need not.
+
+        `pause` is called often, unless a search waits, and may block; if it raises, the index stays as it was.
+        """
+        with self._lock:
+            if self._index is not None:
+                self._index.update(skills, lambda: None if self._waiting else pause())
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
@@ -291,11 +302,21 @@ class SkillSearch:
         if self._index is None:
             with self._lock:
                 return _WordRanking(self._fallback(skills, query, policy), list)
-        with self._lock:
+        with self._in_front():
             self._index.update(skills)
             terms, hits = self._index.search(query_words(query), policy, also)
         # Reasons are computed outside the lock, so that no search waits for those of another.
         return _WordRanking(hits, partial(self._index.with_reasons, terms), sum(terms.weights.values()))
+
+    @contextmanager
+    def _in_front(self) -> Iterator[None]:
+        """Hold the lock; what is being prepared hurries meanwhile."""
+        self._waiting += 1
+        try:
+            with self._lock:
+                yield
+        finally:
+            self._waiting -= 1
 
     def _fallback(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
         if self._lexical.skills is not skills:
@@ -350,7 +371,7 @@ class _Index:
         self._at: dict[int, _Row] = {}
         self._next = 1
 
-    def update(self, skills: tuple[Skill, ...]) -> None:
+    def update(self, skills: tuple[Skill, ...], pause: Callable[[], None] = lambda: None) -> None:
         if self._skills is skills:
             return
         coming = {id(skill): skill for skill in skills}
@@ -366,12 +387,13 @@ class _Index:
             )
             number = max(number, row.number + 1)
             changed[key] = replace(row, skills=(*row.skills, skill))
-        self._write(changed)
+        self._write(changed, pause)
         self._skills, self._known, self._next = skills, coming, number
 
-    def _write(self, changed: Mapping[int, _Row]) -> None:
+    def _write(self, changed: Mapping[int, _Row], pause: Callable[[], None]) -> None:
         with self._texts.transaction():
             for key, row in changed.items():
+                pause()
                 if key not in self._of_content:
                     self._texts.insert(row.number, texts_of(row.content))
                 elif not row.skills:

@@ -44,7 +44,7 @@ class Bridge(ServerPart):
         """Write the stubs, and again after each change of the skills, until cancelled."""
         self._host.on_change(lambda _: self._changed.set())
         # A client's first requests come in a burst.
-        await self._host.quiet.wait(_FIRST_BURST_SECONDS, _FIRST_BURST_AT_MOST)
+        await self._host.background.wait(_FIRST_BURST_SECONDS, _FIRST_BURST_AT_MOST)
         while True:
             self._changed = anyio.Event()
             await anyio.to_thread.run_sync(self._sync, self._host.everything)

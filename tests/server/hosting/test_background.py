@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+import anyio
+import anyio.lowlevel
 import pytest
 
-from server.hosting import activation_texts as quiet
-from server.hosting.activation_texts import Quiet
+from server.hosting import background
+from server.hosting.background import Background, StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,18 +42,18 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(quiet, "time", clock)
-    monkeypatch.setattr(quiet, "anyio", SimpleNamespace(sleep=clock.sleep_async))
+    monkeypatch.setattr(background, "time", clock)
+    monkeypatch.setattr(background, "anyio", SimpleNamespace(sleep=clock.sleep_async, Lock=anyio.Lock))
     return clock
 
 
 async def test_nothing_waits_before_the_first_request(clock: Clock) -> None:
-    await Quiet().wait(5)
+    await Background().wait(5)
     assert clock.slept == []
 
 
 async def test_a_wait_ends_when_no_request_came_for_the_time(clock: Clock) -> None:
-    requests = Quiet()
+    requests = Background()
     requests.note_request()
     last = clock.now + 0.2
     clock.on_sleep = lambda: requests.note_request() if clock.now < last else None
@@ -61,7 +63,7 @@ async def test_a_wait_ends_when_no_request_came_for_the_time(clock: Clock) -> No
 
 
 async def test_requests_without_end_do_not_prolong_a_bounded_wait(clock: Clock) -> None:
-    requests = Quiet()
+    requests = Background()
     requests.note_request()
     clock.on_sleep = requests.note_request
     begin = clock.now
@@ -70,7 +72,7 @@ async def test_requests_without_end_do_not_prolong_a_bounded_wait(clock: Clock) 
 
 
 def test_work_in_a_thread_does_not_pause_in_quiet(clock: Clock) -> None:
-    requests = Quiet()
+    requests = Background()
     for _ in range(1000):
         requests.pause()
         clock.now += 0.001
@@ -78,7 +80,7 @@ def test_work_in_a_thread_does_not_pause_in_quiet(clock: Clock) -> None:
 
 
 def test_work_in_a_thread_pauses_after_each_slice_of_a_burst(clock: Clock) -> None:
-    requests = Quiet()
+    requests = Background()
     worked = 0.0
     for _ in range(1000):
         requests.note_request()
@@ -86,5 +88,40 @@ def test_work_in_a_thread_pauses_after_each_slice_of_a_burst(clock: Clock) -> No
         clock.now += 0.0001
         worked += 0.0001
     # Between two pauses, less work is done than takes twice a slice.
-    assert len(clock.slept) > worked / (2 * quiet._SLICE_SECONDS)
+    assert len(clock.slept) > worked / (2 * background._SLICE_SECONDS)
     assert sum(clock.slept) > worked
+
+
+def test_a_stop_ends_work_in_a_thread(clock: Clock) -> None:
+    del clock
+    work = Background()
+    work.pause()
+    work._has_stopped = True
+    with pytest.raises(StoppedError):
+        work.pause()
+
+
+async def test_one_job_has_its_turn_at_a_time() -> None:
+    work, running, most = Background(), 0, 0
+
+    async def job() -> None:
+        nonlocal running, most
+        async with work.turn():
+            running += 1
+            most = max(most, running)
+            await anyio.lowlevel.checkpoint()
+            running -= 1
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(5):
+            tasks.start_soon(job)
+    assert most == 1
+
+
+async def test_a_server_that_is_never_quiet_does_its_work_too(clock: Clock) -> None:
+    work = Background()
+    work.note_request()
+    clock.on_sleep = work.note_request
+    begin = clock.now
+    async with work.turn():
+        assert clock.now - begin <= 2 * background._MOST_SECONDS

@@ -1,0 +1,87 @@
+"""Skills are indexed before anyone searches, and a search does not wait for the politeness of that."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+
+from server.config.machine import current_environment
+from server.hosting import searches
+from server.hosting.host import Host
+from server.hosting.views import View
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
+from skills_core.live.watch_options import WatchMode
+from skills_core.selection.ranking import SkillSearch
+from tests.server.settings import make_settings
+
+
+def write(root: Path, name: str) -> None:
+    (root / name).mkdir()
+    (root / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {name}\n---\nDo it.\n")
+
+
+async def test_skills_are_indexed_after_the_start_and_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "_FIRST_SECONDS", 0)
+    prepared: list[list[str]] = []
+    arrived = threading.Semaphore(0)
+    prepare = View.prepare_search
+
+    def noted(view: View, *args: object) -> None:
+        prepare(view, *args)  # type: ignore[arg-type]
+        prepared.append([skill.name for skill in view.catalog.offered])
+        arrived.release()
+
+    monkeypatch.setattr(View, "prepare_search", noted)
+    write(tmp_path, "one")
+    host = Host(Library(explicit_sources([tmp_path]), current_environment), make_settings(watch=WatchMode.OFF))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.work)
+        assert await anyio.to_thread.run_sync(arrived.acquire, True, 30)
+        write(tmp_path, "two")
+        await host.reload()
+        assert await anyio.to_thread.run_sync(arrived.acquire, True, 30)
+        tasks.cancel_scope.cancel()
+    assert prepared == [["one"], ["one", "two"]]
+
+
+def test_a_search_hurries_the_preparation(tmp_path: Path) -> None:
+    for number in range(20):
+        write(tmp_path, f"skill-{number}")
+    skills = Library(explicit_sources([tmp_path]), current_environment).catalog.offered
+    search, asked, paused = SkillSearch(), threading.Event(), 0
+    found: list[object] = []
+
+    def pause() -> None:
+        nonlocal paused
+        paused += 1
+        if paused == 1:
+            thread.start()
+            # The search waits for the lock from here on.
+            while not search._waiting:
+                asked.wait(0.001)
+
+    thread = threading.Thread(target=lambda: found.extend(search.select(skills, "skill 7")))
+    search.warm(skills, pause)
+    thread.join()
+    assert found
+    assert paused == 1
+
+
+def test_a_preparation_that_is_stopped_leaves_a_search_that_works(tmp_path: Path) -> None:
+    for number in range(20):
+        write(tmp_path, f"skill-{number}")
+    skills = Library(explicit_sources([tmp_path]), current_environment).catalog.offered
+    search = SkillSearch()
+
+    def stop() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        search.warm(skills, stop)
+    assert search.select(skills, "skill 7")[0].skill.name == "skill-7"
