@@ -115,7 +115,12 @@ class Coming(NamedTuple):
 
 
 class ServerPart:
-    """What a capability does for a running server. By default, each method does nothing."""
+    """What a capability does for a running server. By default, each method does nothing.
+
+    The `run` of one that `needs_skills` begins when all skills are loaded.
+    """
+
+    needs_skills = False
 
     def around(self, port: int | None) -> AbstractContextManager[object]:
         """Return what is entered before the server answers and left after its end; over HTTP it listens at `port`."""

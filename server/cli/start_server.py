@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -24,6 +25,7 @@ from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings.server import LogFormat, LoggingSettings, Transport
 from server.config.sources import sources_of
+from server.hosting.background import StoppedError
 from server.transport.keep_alive import PREVIOUS_END
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
@@ -41,6 +43,9 @@ logger = logging.getLogger(__name__)
 
 _EXIT_USAGE: Final = 2
 _EXIT_INTERRUPTED: Final = 130
+
+_FIRST_SECONDS: Final = 0.5
+# For which a server loads skills before it answers: most libraries are complete then.
 
 
 @contextmanager
@@ -149,7 +154,7 @@ def _start(directories: Sequence[Path] | None, settings: Settings, machine: Mach
         if each.before_loading is not None:
             each.before_loading(sources)
     if awaited:
-        _run(open_library(directories, settings, machine, awaited=True), settings, machine)
+        _run(open_library(directories, settings, machine, awaited=True, later=True), settings, machine)
         return
     from server.transport.listening import listen, require_protection
     from server.transport.signals import hang_ups_held
@@ -157,7 +162,7 @@ def _start(directories: Sequence[Path] | None, settings: Settings, machine: Mach
     require_protection(settings)
     # Before skills are loaded: clients that start together with the server wait for its answer.
     with hang_ups_held(), listen(settings.http) as listener:
-        _run(open_library(directories, settings, machine), settings, machine, listener)
+        _run(open_library(directories, settings, machine, later=True), settings, machine, listener)
 
 
 def _require_streams(settings: Settings) -> None:
@@ -173,14 +178,43 @@ def _run(library: Library, settings: Settings, machine: Machine, listener: socke
     from server.hosting.usage import UsageCounts, usage_file
     from server.transport.serving import serve as run
 
-    log_catalog(library.catalog)
-    _log_unknown_variables()
-    _log_unknown_names(library, settings)
+    def report() -> None:
+        log_catalog(library.catalog)
+        _log_unknown_variables()
+        _log_unknown_names(library, settings)
+
     usage = UsageCounts(usage_file(state_home()) if settings.catalog.usage else None)
     try:
-        run(library, settings, machine.files, usage, listener)
+        with _begun(library):
+            if library.is_complete:
+                report()
+            run(library, settings, machine.files, usage, listener, report)
     except KeyboardInterrupt:
         return
+
+
+@contextmanager
+def _begun(library: Library) -> Iterator[None]:
+    """Load the library for a moment, in which most are complete, before the block; it ends what is left of that."""
+    stopped = threading.Event()
+
+    def pause() -> None:
+        if stopped.is_set():
+            raise StoppedError
+
+    def load() -> None:
+        # The host goes on with the load, and reports what is wrong.
+        with suppress(Exception):
+            library.load(_FIRST_SECONDS, pause)
+
+    # A thread, because listing the files of a large library may take longer by itself.
+    thread = threading.Thread(target=load, name="load", daemon=True)
+    thread.start()
+    try:
+        thread.join(_FIRST_SECONDS)
+        yield
+    finally:
+        stopped.set()
 
 
 def _log_unknown_names(library: Library, settings: Settings) -> None:

@@ -66,17 +66,23 @@ def log_to_stderr(settings: LoggingSettings) -> None:
 
 
 def open_library(
-    directories: Sequence[Path] | None, settings: Settings, machine: Machine, *, awaited: bool = False
+    directories: Sequence[Path] | None,
+    settings: Settings,
+    machine: Machine,
+    *,
+    awaited: bool = False,
+    later: bool = False,
 ) -> Library:
     """Load the skills in `directories`, or in the default sources if there are none.
 
-    With `awaited`, a directory that cannot be used yet has no skills, and its source says why.
+    With `awaited`, a directory that cannot be used yet has no skills, and its source says why. With `later`, skills are
+    loaded by `Library.load`.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file, and is not awaited.
     """
     sources = sources_of(directories, settings, machine.places, awaited=awaited)
-    return Library(sources, _environment_of(settings, machine), _review_of(settings))
+    return Library(sources, _environment_of(settings, machine), _review_of(settings), later=later)
 
 
 def _review_of(settings: Settings) -> Review | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
@@ -24,7 +24,7 @@ from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
 from server.limits.pacing import Backoff
 from server.requests import Records
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import counted, one_line
 from skills_core.live.watcher import watch, watch_files
 
 if TYPE_CHECKING:
@@ -50,8 +50,17 @@ _FIRST_BURST_AT_MOST = 2.0
 # Seconds after which watching begins during a burst: what changes before is noticed only then.
 
 
+_OPENING_SECONDS = 1.5
+# For which requests wait for a library that is being loaded: most clients ask once for a list, so it should be whole.
+
+_FIRST_PART_SECONDS = 0.5
+# Until the first part of a library that is being loaded is served; each further one takes twice as long.
+
+
 class Host:
     """A library being served.
+
+    A library that is not complete is loaded by `load`, in parts, each of which is announced like a reload.
 
     A handler takes the `view` of its request in its first line and answers from it alone. `everything` is for what
     no client reads: the command line, the operator's endpoints and background work.
@@ -101,7 +110,49 @@ class Host:
         self.activity = Activity()
         self.records.observer = self.activity.record
         self.on_change(self.activity.add_change)
+        self.report: Callable[[], None] = lambda: None
+        self._opening = None if library.is_complete else anyio.Event()
+        self._opening_ends = monotonic() + _OPENING_SECONDS
         self._note_unread()
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether a request for skills should wait for `opened`."""
+        return self._opening is not None
+
+    async def opened(self) -> None:
+        """Wait until the library is complete, but not longer than clients like to wait."""
+        if (opening := self._opening) is not None:
+            await opening.wait()
+
+    async def load(self) -> None:
+        """Load what the library has not loaded yet, and return when it is complete.
+
+        Raises:
+            StoppedError: the server ends.
+        """
+        begin, seconds = monotonic(), _FIRST_PART_SECONDS
+        is_complete = self.library.is_complete
+        while not is_complete:
+            async with self._reloading:
+                with _shielded():
+                    await self._take_over(partial(self.library.load, seconds, self.background.pause))
+            is_complete = self.library.is_complete
+            if not is_complete:
+                logger.info("%s loaded so far, loading more", counted(len(self.everything.skills), "skill"))
+            seconds *= 2
+        self._open()
+        self._note_unread()
+        logger.info("%s loaded after %.1f s", counted(len(self.everything.skills), "skill"), monotonic() - begin)
+
+    async def _open_later(self) -> None:
+        await anyio.sleep(max(0, self._opening_ends - monotonic()))
+        self._open()
+
+    def _open(self) -> None:
+        if self._opening is not None:
+            self._opening.set()
+            self._opening = None
 
     def service(self, kind: Callable[[Host], ServiceT]) -> ServiceT:
         """Return what `kind` makes of this host: the same object at each call."""
@@ -174,23 +225,30 @@ class Host:
                 paths, self._failed = (None if self._failed else changed), True
                 begin = perf_counter()
                 try:
-                    with self._views.held():
-                        change = await anyio.to_thread.run_sync(self.library.reload, paths, self.background.pause)
-                        if change:
-                            await self._views.prepare()
                     # What is skipped may have changed although no skill has.
-                    log_change(change)
-                    await self._views.announce()
+                    change = await self._take_over(
+                        partial(self.library.reload, paths, self.background.pause), log_change
+                    )
                     self._failed = False
-                    if change:
-                        self.texts.refresh(partial(self.change_in, change=change))
-                        self._search_preparation.refresh()
-                        for listener in self._listeners:
-                            listener(change)
                 finally:
                     self.reloads = self.reloads.after(perf_counter() - begin, failed=self._failed)
                     self._note_unread()
                 return change
+
+    async def _take_over(self, load: Callable[[], Change], log: Callable[[Change], None] = lambda _: None) -> Change:
+        """Answer from what `load`, run in a thread, makes the catalog, and announce how that differs."""
+        with self._views.held():
+            change = await anyio.to_thread.run_sync(load)
+            if change:
+                await self._views.prepare()
+        log(change)
+        await self._views.announce()
+        if change:
+            self.texts.refresh(partial(self.change_in, change=change))
+            self._search_preparation.refresh()
+            for listener in self._listeners:
+                listener(change)
+        return change
 
     def on_change(self, listener: Callable[[Change], None]) -> None:
         """Call `listener`, which must not raise, after each reload that changed the catalog and was announced."""
@@ -240,6 +298,7 @@ class Host:
     async def work(self) -> None:
         """Prepare what requests would wait for, until cancelled."""
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._open_later)
             tasks.start_soon(self.usage.run)
             tasks.start_soon(self.texts.run)
             tasks.start_soon(self._search_preparation.run)

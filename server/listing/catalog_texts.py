@@ -17,7 +17,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
-from skills_core.diagnostics import one_line, shortened
+from skills_core.diagnostics import counted, one_line, shortened
 from skills_core.rendering.catalog import (
     activation_rule,
     entries_budget,
@@ -187,6 +187,14 @@ _MAX_FAULTS = 3
 _MAX_FAULT = 400
 
 
+def loading_text(catalog: Catalog) -> str:
+    """Return what a model should know while skills are still being loaded; empty once all are."""
+    if not catalog.is_loading:
+        return ""
+    count = f"{counted(len(catalog.offered), 'skill')} so far" if catalog.offered else "none so far"
+    return f"Skills are still being loaded, {count}: if none fits, ask find_skills again in some seconds."
+
+
 def faults_text(catalog: Catalog, *, is_watched: bool) -> str:
     """Return what a model tells its user of folders that could not be used at the start and have no skills since.
 
@@ -220,7 +228,8 @@ class _Writer:
 
     def texts(self) -> CatalogTexts:
         """Return the texts, with the entries of the catalog where the layout places them."""
-        lead, after = self._lead(), _lines([self._always(), self._preferred()])
+        lead = self._lead()
+        after = _lines([loading_text(self.catalog), self._always(), self._preferred()])
         ordered = [*listing_order(self.catalog, self.first)]
         rooms = [entries_budget(self.layout.catalog, self._rule)]
         if self.layout.place is CatalogPlace.EVERYWHERE:
@@ -256,7 +265,8 @@ class _Writer:
     def beside_stubs(self) -> CatalogTexts:
         """Return the texts without the catalog, which the client's own list of skills has."""
         description = f"{self._rule} Your own list of skills has them, each as a note to call this tool; find_skills "
-        return CatalogTexts(f"{description}searches them all.", _lines([self._lead(), self._always()]))
+        instructions = _lines([self._lead(), loading_text(self.catalog), self._always()])
+        return CatalogTexts(f"{description}searches them all.", instructions)
 
     @property
     def _is_short(self) -> bool:
@@ -264,7 +274,8 @@ class _Writer:
 
     @property
     def _rule(self) -> str:
-        return activation_rule(self.layout.activation_tool, self.layout.link_reader)
+        rule = activation_rule(self.layout.activation_tool, self.layout.link_reader)
+        return " ".join(filter(None, (rule, loading_text(self.catalog))))
 
     def _lead(self) -> str:
         """Return the beginning of the instructions, which every client shows that shows any."""
@@ -273,6 +284,8 @@ class _Writer:
             '. Tools not in sight? Search for "skills".' if self.layout.deferred else ", read_skill_file reads files."
         )
         lead = f"Before a task that a skill fits, call {tool}(name). find_skills searches them{others} "
+        if not self.catalog.offered:
+            return lead.rstrip()
         return lead + self._summary(MAX_LEAD - utf16_length(lead))
 
     def _summary(self, room: int) -> str:

@@ -57,6 +57,8 @@ class Snapshot:
         self._used = used or {}
         self._layouts = frozenset(layouts)
         self.envelope = cacheable(settings, shared=shared)
+        if catalog.is_loading:
+            self.envelope["ttlMs"] = 0
         self._texts: dict[ListingLayout, CatalogTexts] = {}
         self._tools: dict[ListingLayout, dict[str, Any]] = {}
         self._directories: dict[str, Pager[FolderChild]] = {}
@@ -116,7 +118,7 @@ class Snapshot:
         return faults_text(self.catalog, is_watched=self.settings.watch.mode is not WatchMode.OFF)
 
     def _catalog_texts(self, layout: ListingLayout) -> CatalogTexts:
-        if not self.catalog.offered:
+        if not self.catalog.offered and not self.catalog.is_loading:
             return NO_TEXTS
         if layout not in self._texts:
             self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog)

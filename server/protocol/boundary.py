@@ -78,6 +78,8 @@ class Boundary:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
         self._host.background.note_request()
+        if self._host.is_opening and ctx.request_id is not None and ctx.method not in _AT_ONCE:
+            await self._host.opened()
         if _is_schema_lookup(ctx):
             return _tools_with_headers(self._host.view(ctx))
         if self._records.wanted and ctx.request_id is not None:
@@ -128,6 +130,9 @@ def _tools_with_headers(view: View) -> dict[str, Any]:
     """Return the tools whose schemas may name headers: those that skills of a view declare."""
     return {"tools": [{"name": name, "inputSchema": view.tool_schemas[name]} for name in view.declared]}
 
+
+_AT_ONCE: Final = OPENING_METHODS | {"ping", "logging/setLevel", "subscriptions/listen"}
+# Answered while skills are being loaded: clients wait for these before anything else.
 
 _MAX_NAME: Final = 200
 _MAX_TARGET: Final = 900

@@ -27,6 +27,7 @@ from server.protocol.prompt_words import listed_for
 
 if TYPE_CHECKING:
     from server.hosting.host import Host
+    from server.hosting.views import View
 
     Rules: TypeAlias = dict[str, Callable[[Any], bool]]
 
@@ -91,7 +92,7 @@ class EarlyAnswers:
 
     def __init__(self, host: Host) -> None:
         """Answer from `host`, whose views must not differ."""
-        self._view = host.view_called(COMMON_VIEW)
+        self._host = host
         self._sources = prompt_sources(host.parts)
         # The client of the handshake, once `initialize` has been answered.
         self._client: ClientProfile | None = None
@@ -102,11 +103,15 @@ class EarlyAnswers:
         self._streams: set[str | int] = set()
         # The parameters of declared tools are the skills' own, so the SDK may shape them.
         self._lists_tools = not host.settings.tools.declared
-        if self._lists_tools:
+        if self._lists_tools and not host.is_opening:
             # Almost every client asks for it. This also imports what the list needs before the SDK's import begins. A
             # failure is reported where the list is asked for.
             with suppress(Exception):
                 self._tools(UNKNOWN)
+
+    @property
+    def _view(self) -> View:
+        return self._host.view_called(COMMON_VIEW)
 
     def answer(self, line: bytes) -> EarlyAnswer | None:
         """Return the answer to the request in a line, None if the line is left to the SDK."""
@@ -163,6 +168,8 @@ class EarlyAnswers:
         return result if instructions is None else {**result, "instructions": instructions}
 
     def _listed(self, method: str, client: ClientProfile, extensions: frozenset[str]) -> dict[str, Any] | None:
+        if self._host.is_opening:
+            return None
         match method:
             case "tools/list":
                 return self._tools(client, extensions) if self._lists_tools else None

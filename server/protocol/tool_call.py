@@ -83,13 +83,13 @@ def always(_: Catalog) -> bool:
 
 
 def has_active(catalog: Catalog) -> bool:
-    """Tell whether there is any active skill."""
-    return bool(catalog.active)
+    """Tell whether there is any active skill, or may be one that is not loaded yet."""
+    return bool(catalog.active) or catalog.is_loading
 
 
 def has_offered(catalog: Catalog) -> bool:
-    """Tell whether models may use any skill."""
-    return bool(catalog.offered)
+    """Tell whether models may use any skill, or one that is not loaded yet."""
+    return bool(catalog.offered) or catalog.is_loading
 
 
 def _on_each_server(_: Settings) -> bool:

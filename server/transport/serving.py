@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from server import __version__
 from server.capabilities import CAPABILITIES
 from server.config.machine import own_command
 from server.config.settings.server import LogFormat
+from server.hosting.background import StoppedError
 from server.hosting.catalog_log import command_for, notices_of, served_from
 from server.hosting.host import Host
 from server.hosting.views import role_rule
@@ -56,15 +58,18 @@ def serve(
     files: Sequence[Path] = (),
     usage: UsageCounts | None = None,
     listener: socket.socket | None = None,
+    report: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.
 
+    A library that is not complete is loaded meanwhile; `report` tells the operator of what is wrong in it then.
     `usage` counts how often skills are used, earlier servers included. Over HTTP, clients connect to `listener`.
 
     Raises:
         AuditLogError: the settings demand an audit log, which cannot be written.
     """
     host = Host(library, settings, files, usage, rule=role_rule(settings.access))
+    host.report = report
     if listener is not None:
         _serve_http(host, listener)
         return
@@ -75,8 +80,8 @@ def serve(
 
 def _log_served(host: Host) -> None:
     """Log what is served over stdio, and tell a person at the terminal what this waits for."""
-    notices = "".join(f"; {heading}: {text}" for heading, text in notices_of(host.everything))
-    logger.info("skillserve %s serves %s over stdio%s", __version__, _served(host.library), notices)
+    notices = "".join(f"; {heading}: {text}" for heading, text in _notices(host.library))
+    logger.info("skillserve %s %s over stdio%s", __version__, _served(host.library), notices)
     if os.isatty(0) and host.settings.logging.format is not LogFormat.JSON:
         lines = [
             "This waits for a client, which starts it and writes messages to its standard input.",
@@ -111,13 +116,29 @@ async def _run_background(
         group.start_soon(host.work)
         group.start_soon(reload_when_asked, host)
         for part in parts:
-            group.start_soon(part.run)
+            if not part.needs_skills:
+                group.start_soon(part.run)
+        if not host.library.is_complete:
+            await _load(host)
+        for part in parts:
+            if part.needs_skills:
+                group.start_soon(part.run)
         if caught_up is not None:
             with anyio.move_on_after(_CATCH_UP_SECONDS):
                 await caught_up()
         group.start_soon(host.follow)
         for part in parts:
             group.start_soon(part.announce)
+
+
+async def _load(host: Host) -> None:
+    """Load the rest of the library, and tell the operator of it."""
+    try:
+        await host.load()
+    except StoppedError:
+        # The tasks are being cancelled.
+        await anyio.sleep_forever()
+    await anyio.to_thread.run_sync(host.report)
 
 
 def _serve_stdio(host: Host) -> None:
@@ -222,6 +243,7 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
 
     counts = Counter(str(skill.state) for skill in library.catalog.skills)
     states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
+    states = states if library.is_complete else "still being loaded"
     origin = local_origin(settings.http, port)
     url = origin + settings.http.path
     if settings.logging.format is LogFormat.JSON:
@@ -231,8 +253,8 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
         logger.handle(started)
         return
     lines = [
-        f"skillserve {__version__} serves {_served(library)}",
-        *(f"  {heading:<15} {text}" for heading, text in notices_of(library.catalog)),
+        f"skillserve {__version__} {_served(library)}",
+        *(f"  {heading:<15} {text}" for heading, text in _notices(library)),
         f"  address         {url}",
         *_client_lines(url, settings),
         *(
@@ -247,8 +269,15 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
 
 
 def _served(library: Library) -> str:
-    skills = counted(len(library.catalog.active), "skill")
-    return f"{skills} of {one_line(served_from(library))}"
+    source = one_line(served_from(library))
+    if not library.is_complete:
+        return f"serves the skills of {source}, which are still being loaded"
+    return f"serves {counted(len(library.catalog.active), 'skill')} of {source}"
+
+
+def _notices(library: Library) -> Iterable[tuple[str, str]]:
+    """Return the notices of a catalog that is complete; later ones go to the log."""
+    return notices_of(library.catalog) if library.is_complete else ()
 
 
 def _client_lines(url: str, settings: Settings) -> Iterator[str]:

@@ -35,12 +35,16 @@ MAX_ENTRY = 1536
 
 @dataclass(frozen=True, slots=True)
 class FoundSource:
-    """A source as loaded: whether its directory exists, whether it is trusted, and its number of skills."""
+    """A source as loaded: whether its directory exists, whether it is trusted, and its number of skills so far.
+
+    One that is not `complete` is still being loaded.
+    """
 
     source: Source
     exists: bool
     trusted: bool
     skills: int
+    complete: bool = True
 
 
 class DirectoryContents(NamedTuple):
@@ -199,6 +203,11 @@ class Catalog:
             found = at[0] if at is not None and at[1] is at[0].content.main else None
         return found if found is not None else self._refuse(name, self.active if suggested is None else suggested)
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether there are skills that are not loaded yet: what is not here is unknown, not absent."""
+        return not all(found.complete for found in self.sources)
+
     def _refuse(self, name: str, suggested: Iterable[Skill]) -> NoReturn:
         known = {skill.key: skill for skill in suggested}
         choices = {key: known[key].description for key in self._keys_of.get(name, ()) if key in known}
@@ -208,6 +217,8 @@ class Catalog:
         inactive.sort(key=lambda skill: skill.name != name)
         other = None if name in self._keys_of else next(iter(inactive), None)
         because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
+        if self.is_loading and other is None:
+            because = "skills are still being loaded; try again in some seconds"
         raise UnknownSkillError(name, known, because)
 
     def provider(self, name: str) -> Skill | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import takewhile
 from operator import is_
 from pathlib import Path
+from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
-from skills_core.loading.discovery import LoadedSource, load_source, reload_source
+from skills_core.disk.scan import Tree
+from skills_core.loading.discovery import LoadedSource, load_in_parts, load_source, reload_source
 
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
@@ -70,9 +74,16 @@ class Library:
     """
 
     def __init__(
-        self, sources: Sequence[Source], environment: Callable[[], Environment], review: Review | None = None
+        self,
+        sources: Sequence[Source],
+        environment: Callable[[], Environment],
+        review: Review | None = None,
+        *,
+        later: bool = False,
     ) -> None:
-        """Load all sources; `environment` is called for each load, and returns what gates are evaluated against.
+        """Load all sources, or nothing before `load` if that is for `later`.
+
+        `environment` is called for each load, and returns what gates are evaluated against.
 
         `review` is called for each content that was loaded anew or has other siblings, and may add diagnostics and an
         exclusion.
@@ -82,7 +93,13 @@ class Library:
         self._lock = threading.Lock()
         self._known = environment()
         self._sources = tuple(sources)
-        self._loaded = [_load(source, self._known) for source in self._sources]
+        self._steps: Iterator[Callable[[], list[LoadedSource]]] | None = None
+        self._pause: Callable[[], None] | None = None
+        if later:
+            self._loaded = [_nothing_of(source, self._known) for source in self._sources]
+            self._steps = self._load_in_steps()
+        else:
+            self._loaded = [_load(source, self._known) for source in self._sources]
         self._reviewed = [self._with_review(each, None, each) for each in self._loaded]
         self._catalog = build_catalog(self._reviewed, self._known)
 
@@ -114,23 +131,78 @@ class Library:
         """Whether another reload is due because something could not be read at the last load."""
         return self._known.unread or any(loaded.unread for loaded in self._loaded)
 
-    def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
-        """Bring the catalog up to date with the disk, and return the difference.
+    @property
+    def is_complete(self) -> bool:
+        """Whether all sources are loaded; until then, what the catalog does not have is unknown, not absent."""
+        return self._steps is None
 
-        `changed` are absolute paths that are known to have changed: only these are read again, whatever their metadata
-        says. With None, the metadata of all files is compared; `pause` is called often meanwhile, and may block to let
-        others work. `unread` paths are read again in either case.
+    def load(self, seconds: float = math.inf, pause: Callable[[], None] | None = None) -> Change:
+        """Go on loading for about so many seconds, then publish a catalog of what is loaded; return the difference.
+
+        Each catalog costs time for all skills in it, so callers let the seconds grow. Sources are loaded in order of
+        precedence: what shadows others comes first. `pause` is as for `reload`.
         """
         with self._lock:
             before = self._catalog
+            self._load_more(seconds, pause)
+            return Change.between(before, self._catalog)
+
+    def _load_more(self, seconds: float, pause: Callable[[], None] | None) -> None:
+        if self._steps is None:
+            return
+        self._pause = pause
+        end, found = monotonic() + seconds, None
+        try:
+            while (step := next(self._steps, None)) is not None:
+                found = step
+                if monotonic() >= end:
+                    break
+            else:
+                self._steps = None
+        except BaseException:
+            # What raises ends its generator; the next load begins again with the first source that is not complete.
+            self._steps = self._load_in_steps()
+            raise
+        loaded = self._loaded if found is None else found()
+        reviewed = [self._with_review(*each) for each in zip(self._loaded, self._reviewed, loaded, strict=True)]
+        self._catalog = build_catalog(reviewed, self._known, self._catalog)
+        self._loaded, self._reviewed = loaded, reviewed
+
+    def _load_in_steps(self) -> Iterator[Callable[[], list[LoadedSource]]]:
+        """Yield after each step what returns all sources as they are then."""
+        loaded = self._loaded
+
+        def pause() -> None:
+            if self._pause is not None:
+                self._pause()
+
+        for number, each in enumerate(loaded):
+            if each.complete:
+                continue
+            found: Callable[[], LoadedSource] = partial(replace, each, complete=True)
+            for found in load_in_parts(each.source, main_only=each.main_only, pause=pause):
+                yield partial(_with_part, loaded, number, found)
+            loaded = _with_part(loaded, number, found)
+        yield lambda: loaded
+
+    def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
+        """Bring the catalog up to date with the disk, and return the difference.
+
+        What is not loaded yet is loaded first. `changed` are absolute paths that are known to have changed: only these
+        are read again, whatever their metadata says. With None, the metadata of all files is compared; `pause` is
+        called often meanwhile, and may block to let others work. `unread` paths are read again in either case.
+        """
+        with self._lock:
+            before = self._catalog
+            self._load_more(math.inf, pause)
             known = self._current_environment()
             loaded = self._reloaded(changed, known, pause)
             pairs = zip(self._loaded, self._reviewed, loaded, strict=True)
             reviewed = [self._with_review(*each) for each in pairs]
-            after = update_catalog(before, (self._reviewed, reviewed), (self._known, known))
+            after = update_catalog(self._catalog, (self._reviewed, reviewed), (self._known, known))
             change = Change.between(before, after)
             self._loaded, self._reviewed, self._known = loaded, reviewed, known
-            if not after.is_same(before):
+            if not after.is_same(self._catalog):
                 self._catalog = after
             return change
 
@@ -183,6 +255,17 @@ def _load(source: Source, environment: Environment) -> LoadedSource:
     if is_trusted(source, environment):
         return load_source(source)
     return load_source(source.preview, main_only=True)
+
+
+def _with_part(loaded: list[LoadedSource], number: int, part: Callable[[], LoadedSource]) -> list[LoadedSource]:
+    return [*loaded[:number], part(), *loaded[number + 1 :]]
+
+
+def _nothing_of(source: Source, environment: Environment) -> LoadedSource:
+    """Return a source of which nothing is loaded yet; of an untrusted one only what lists its skills will be."""
+    if is_trusted(source, environment):
+        return LoadedSource(source, Tree(), complete=False)
+    return LoadedSource(source.preview, Tree(), main_only=True, complete=False)
 
 
 def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog:

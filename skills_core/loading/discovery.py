@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,8 @@ class LoadedSource:
 
     `documents` are those of `contents` that are single files. `texts` are files, by path, that could be skills and are
     not. `unread` are the paths that the system could not read: their last known content stays, and each reload tries
-    again. With `main_only`, only the main file of each skill was read.
+    again. With `main_only`, only the main file of each skill was read. One that is not `complete` is still being
+    loaded: what it does not have is unknown, not absent.
     """
 
     source: Source
@@ -59,6 +61,7 @@ class LoadedSource:
     unread: frozenset[str] = frozenset()
     main_only: bool = False
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
+    complete: bool = True
 
     @property
     def roots(self) -> frozenset[Path]:
@@ -74,6 +77,32 @@ class LoadedSource:
         elif root.is_relative_to(real):
             yield ""
         yield from self.links.paths_of(real)
+
+
+def load_in_parts(
+    source: Source, *, main_only: bool = False, pause: Callable[[], None] | None = None
+) -> Iterator[Callable[[], LoadedSource]]:
+    """Load a source as `load_source` does, one folder a step; each step yields what returns the source as it is then.
+
+    The last one is complete. `pause` is called often, and may block to let others work, or raise.
+    """
+    tree = scan(source, fingerprints=False, pause=pause)
+    with Reader() as reader:
+        reading = SourceReading(source, tree, reader, frozenset(), frozenset(), main_only)
+        loading = _Loading(LoadedSource(source, Tree()), reading, {}, {}, {})
+        for folder in sorted(tree):
+            if pause is not None:
+                pause()
+            loading.load_folder(folder)
+            loading.load_documents(folder)
+            yield partial(_so_far, loading)
+    yield partial(_finish, loading)
+
+
+def _so_far(loading: _Loading) -> LoadedSource:
+    contents, documents, texts = loading.contents.copy(), loading.documents.copy(), loading.texts.copy()
+    part = replace(loading, contents=contents, documents=documents, texts=texts)
+    return replace(_finish(part), complete=False)
 
 
 def find_skill_files(source: Source) -> Iterator[str]:

@@ -32,6 +32,8 @@ _NAMED = 3
 class Bridge(ServerPart):
     """The stubs of one server."""
 
+    needs_skills = True
+
     def __init__(self, host: Host) -> None:
         """Prepare to write stubs of the skills of `host` that a client without a token sees."""
         self._host = host

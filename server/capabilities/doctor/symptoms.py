@@ -328,8 +328,8 @@ class Kind(Enum):
     URL_NOT_READY = Known(
         Part.SERVER,
         Health.BAD,
-        "The server runs, and says at /ready that it should get no requests: it is stopping, or a folder of "
-        "skills is gone.",
+        "The server runs, and says at /ready that it should get no requests: it is stopping, still loads "
+        "skills, or a folder of skills is gone.",
         "see the server's log; if its skills are on a share, see whether that is mounted",
     )
     URL_ERROR = Known(

@@ -319,9 +319,7 @@ class OperationRoutes:
         return [*probes, Route(METRICS_PATH, guard.protect(figures))]
 
     async def _health(self, _: Request) -> Response:
-        # The route has no caller and so no view: the number would reveal skills that some callers may not see.
-        counts = {} if self._host.views_differ else {"skills": len(self._host.everything.active)}
-        return JSONResponse({"status": "ok", **counts}, headers=_NO_STORE)
+        return JSONResponse({"status": "ok", **self._counts()}, headers=_NO_STORE)
 
     async def _ready(self, request: Request) -> Response:
         if self._context.draining.has_begun:
@@ -331,7 +329,13 @@ class OperationRoutes:
         if gone := await self._sources.gone():
             # The route has no caller, so it does not tell which.
             return JSONResponse({"status": "source_gone", "sources": gone}, 503, headers=_NO_STORE)
+        if not self._host.library.is_complete:
+            return JSONResponse({"status": "loading", **self._counts()}, 503, headers=_NO_STORE)
         return JSONResponse({"status": "ready"}, headers=_NO_STORE)
+
+    def _counts(self) -> dict[str, int]:
+        # The routes have no caller and so no view: the number would reveal skills that some callers may not see.
+        return {} if self._host.views_differ else {"skills": len(self._host.everything.active)}
 
     def _figures_of(self, metrics: Metrics) -> Endpoint:
         from server.capabilities.operation.metrics import ServerFigures

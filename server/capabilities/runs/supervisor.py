@@ -38,6 +38,8 @@ class RunsUnavailableError(SkillsError):
 class RunSupervisor(ServerPart):
     """The run service of one server, if its settings offer runs, and the runs that the server begins by itself."""
 
+    needs_skills = True
+
     def __init__(self, host: Host) -> None:
         """Run the skills of `host`; nothing is opened before `run` starts."""
         self._host = host

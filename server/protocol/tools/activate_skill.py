@@ -54,7 +54,8 @@ _MESSAGE_SHARE = 6
 def _entry(listing: ToolListing) -> dict[str, Any]:
     catalog, settings, layout, first = listing.catalog, listing.settings, listing.layout, listing.first
     offered = len(catalog.offered)
-    names = enum_names(catalog, first, layout, settings.catalog.enum_limit)
+    # A client that checks names against the first list it got would refuse those that are not loaded yet.
+    names = () if catalog.is_loading else enum_names(catalog, first, layout, settings.catalog.enum_limit)
     schema = _activation_schema(names, offered)
     if layout.schema is not None and size_of(schema) > layout.schema:
         # A client that drops a tool with a large schema would lose the tool for skills.

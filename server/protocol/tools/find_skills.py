@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from server.listing.catalog_texts import loading_text
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import MAX_TAGS, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.tools import FIND, metadata_for
@@ -111,18 +112,21 @@ async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
     logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
     note_found(match.skill.settings_key for match in matches)
     room = call.room
-    shown = len(matches)
-    while shown > 1 and room is not None and not room.fits_with_news(_found(matches, shown)):
+    shown, loading = len(matches), loading_text(call.view.catalog)
+    while shown > 1 and room is not None and not room.fits_with_news(_found(matches, shown, loading)):
         shown -= 1
     if not matches:
-        return _found_nothing("\n".join(filter(None, (call.view.faults, _no_match(query)))))
-    return _found(matches, shown)
+        return _found_nothing("\n".join(filter(None, (call.view.faults, loading, _no_match(query)))))
+    return _found(matches, shown, loading)
 
 
-def _found(matches: Sequence[Match], shown: int) -> dict[str, Any]:
-    """Return the result of a search with the first matches; it says how many are left out."""
+def _found(matches: Sequence[Match], shown: int, loading: str = "") -> dict[str, Any]:
+    """Return the result of a search with the first matches; it says how many are left out, and what is `loading`."""
     lines = render_matches(matches, shown)
     structured: dict[str, Any] = {"matches": [_described(match) for match in matches[:shown]]}
+    if loading:
+        structured["note"] = loading
+        lines.append(loading)
     if menu := menu_of(matches[:shown]):
         structured["menu"] = [match.skill.key for match in menu]
     if shown < len(matches):

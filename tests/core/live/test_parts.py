@@ -1,0 +1,87 @@
+"""A library that is loaded in parts: what is not loaded yet is unknown, and at the end it is as if loaded at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from server.config.machine import current_environment
+from skills_core.disk.sources import explicit_sources
+from skills_core.errors import UnknownSkillError
+from skills_core.live.library import Library
+
+
+def write(root: Path, name: str, place: str = "") -> None:
+    folder = root / (place or name)
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: d\n---\nDo it.\n")
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> list[Path]:
+    """Two sources that share a name, and a name twice in one of them."""
+    roots = [tmp_path / "first", tmp_path / "second"]
+    for name in ("a", "b", "c"):
+        write(roots[0], name)
+        write(roots[1], name)
+    write(roots[1], "x", "x")
+    write(roots[1], "x", "deep/x")
+    return roots
+
+
+def later(roots: list[Path]) -> Library:
+    return Library(explicit_sources(roots), current_environment, later=True)
+
+
+def test_parts_add_up_to_the_whole_and_take_nothing_away(roots: list[Path]) -> None:
+    library, served = later(roots), set[str]()
+    assert (library.catalog.skills, library.catalog.is_loading) == ((), True)
+    parts = 0
+    while not library.is_complete:
+        change = library.load(0)
+        assert not change.removed
+        now = {skill.uri for skill in library.catalog.active if skill.name != "x"}
+        # What won a name first, keeps it.
+        assert served <= now
+        served, parts = now, parts + 1
+    assert parts > len(roots) * 3
+    assert library.catalog == Library(explicit_sources(roots), current_environment).catalog
+    assert not library.catalog.is_loading
+
+
+def test_a_reload_loads_the_rest_first(roots: list[Path]) -> None:
+    library = later(roots)
+    library.load(0)
+    write(roots[0], "new")
+    change = library.reload([roots[0] / "new" / "SKILL.md"])
+    assert library.is_complete
+    assert {"new", "a", "x"} <= {skill.name for skill in library.catalog.active}
+    assert not change.removed
+
+
+def test_an_unknown_skill_may_be_one_that_is_not_loaded_yet(roots: list[Path]) -> None:
+    library = later(roots)
+    with pytest.raises(UnknownSkillError, match="still being loaded"):
+        library.catalog.skill("a")
+    library.load()
+    assert library.catalog.skill("a").name == "a"
+    with pytest.raises(UnknownSkillError) as error:
+        library.catalog.skill("unknown")
+    assert "loaded" not in str(error.value)
+
+
+def test_a_load_that_is_interrupted_goes_on(roots: list[Path]) -> None:
+    library, calls = later(roots), 0
+
+    def interrupt() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        library.load(pause=interrupt)
+    assert not library.is_complete
+    library.load()
+    assert library.catalog == Library(explicit_sources(roots), current_environment).catalog
