@@ -151,14 +151,13 @@ class Library:
         if self._steps is None:
             return
         self._pause = pause
-        end, found = monotonic() + seconds, None
+        end, found, is_last = monotonic() + seconds, None, False
         try:
-            while (step := next(self._steps, None)) is not None:
-                found = step
-                if monotonic() >= end:
+            while True:
+                step = next(self._steps, None)
+                found, is_last = step or found, step is None
+                if is_last or monotonic() >= end:
                     break
-            else:
-                self._steps = None
         except BaseException:
             # What raises ends its generator; the next load begins again with the first source that is not complete.
             self._steps = self._load_in_steps()
@@ -167,6 +166,8 @@ class Library:
         reviewed = [self._with_review(*each) for each in zip(self._loaded, self._reviewed, loaded, strict=True)]
         self._catalog = build_catalog(reviewed, self._known, self._catalog)
         self._loaded, self._reviewed = loaded, reviewed
+        if is_last:
+            self._steps = None
 
     def _load_in_steps(self) -> Iterator[Callable[[], list[LoadedSource]]]:
         """Yield after each step what returns all sources as they are then."""
