@@ -44,8 +44,8 @@ logger = logging.getLogger(__name__)
 _EXIT_USAGE: Final = 2
 _EXIT_INTERRUPTED: Final = 130
 
-_FIRST_SECONDS: Final = 0.5
-# For which a server loads skills before it answers: most libraries are complete then.
+_FIRST_SECONDS: Final = 2.0
+# For which a server loads skills before it answers: instructions and the first lists of most libraries are whole then.
 
 
 @contextmanager

@@ -50,7 +50,7 @@ _FIRST_BURST_AT_MOST = 2.0
 # Seconds after which watching begins during a burst: what changes before is noticed only then.
 
 
-_OPENING_SECONDS = 1.5
+_OPENING_SECONDS = 1.0
 # For which requests wait for a library that is being loaded: most clients ask once for a list, so it should be whole.
 
 _FIRST_PART_SECONDS = 0.5

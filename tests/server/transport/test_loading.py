@@ -8,7 +8,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,8 @@ async def slow_server(skills: Path, gate: Path, *options: str) -> AsyncGenerator
             with anyio.fail_after(60):
                 yield process
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                process.kill()
 
 
 class Client:
