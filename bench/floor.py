@@ -45,8 +45,8 @@ Result = TypeVar("Result")
 class Answers:
     """Recorded results: at run time the dicts of the file, which the SDK accepts in place of its models.
 
-    `pages` maps cursors to pages of `skills/list`; the first page has an empty cursor. `files` has the results of
-    `read_skill_file` by skill and path, joined by a slash.
+    `activations` are by name; searches are among them, by query. `pages` maps cursors to pages of `skills/list`; the
+    first page has an empty cursor. `files` has the results of `read_skill_file` by skill and path, joined by a slash.
     """
 
     tools: ListToolsResult
@@ -101,7 +101,7 @@ def build(answers: Answers, skills: int) -> Server[Any]:
         given = params.arguments or {}
         if params.name == "read_skill_file":
             return _found(answers.files, f"{given['skill']}/{given['path']}")
-        return _found(answers.activations, given.get("name", ""))
+        return _found(answers.activations, given.get("name") or given.get("query", ""))
 
     async def read(_: ServerRequestContext[Any], params: ReadResourceRequestParams) -> ReadResourceResult:
         return _found(answers.reads, params.uri)
