@@ -1,4 +1,4 @@
-"""Measure how the server scales with the number of skills, each figure beside its limit on this machine in the same run.
+"""Measure how the server scales with the number of skills, each figure beside its limit on the same machine.
 
 Run from the repository: `make bench-scale`, or `.venv/bin/python bench/scale.py --help`. bench/README.md explains the
 figures. The exit code is 1 if one is missing.

@@ -18,7 +18,6 @@ from scale_corpus import skill_path
 from scale_limits import load
 from scale_measures import cpu_seconds, quantile, serves, settle, uri_of
 from scale_report import Row
-from wire import BenchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

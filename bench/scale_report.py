@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-NAME, COLUMN = 44, 12
+NAME, COLUMN = 48, 10
 
 
 class Row(NamedTuple):
@@ -42,7 +42,7 @@ def table(skills: int, rows: Iterable[Row]) -> str:
 def slopes(sizes: list[int], tables: list[list[Row]]) -> str:
     """Render the p50 of each request at the largest size, divided by that at the smallest, ours and the floor's."""
     first, last = ({row.name: row for row in rows if row.name.endswith("p50, ms")} for rows in (tables[0], tables[-1]))
-    lines = [f"from {sizes[0]:,} to {sizes[-1]:,} skills, times{'':8}{'ours':>{COLUMN}}{'floor':>{COLUMN}}"]
+    lines = [f"from {sizes[0]:,} to {sizes[-1]:,} skills, times{'':2}{'ours':>{COLUMN}}{'floor':>{COLUMN}}"]
     for name in first.keys() & last.keys():
         pairs = ((last[name].ours, first[name].ours), (last[name].limit, first[name].limit))
         grown = "".join(f"{_number(after / before if after and before else None):>{COLUMN}}" for after, before in pairs)
