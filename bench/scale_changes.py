@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from edits import DEBOUNCE_MS
 from scale_corpus import skill_path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 1000
 TOLD_TIMEOUT = 120.0
+TRIALS = 3
 PING_PAUSE = 0.005
 CALM_SECONDS, STALL_TIMEOUT = 5.0, 300.0
 # Pings are calm again after so many spans in which each costs not much more processor time than before.
@@ -39,57 +41,78 @@ TOUCH = (
 )
 
 
+class Told(NamedTuple):
+    """When a client was told of a change, in ms past the debounce, and the server's processor time in ms.
+
+    The time is None if the client was not told within `TOLD_TIMEOUT`.
+    """
+
+    ms: float | None
+    cpu: float
+
+
 def changes(place: Place, client: Client) -> list[Row]:
-    """Measure an edit, an added, a removed skill, and many edits at once; everything is restored."""
+    """Measure edits, added and removed skills one at a time, and many edits at once; everything is restored."""
     path = place.sample[-1]
-    client.subscribe([uri_of(path)])
     added = f"added/added-{path.split('/')[1]}"
     many = [skill_path(number) for number in range(min(AT_ONCE, place.skills))]
+    limit = _seconds_to_load(place, many)
+    client.subscribe([uri_of(path)])
+    alone: dict[str, list[Told]] = {"edit": [], "added skill": [], "removed skill": []}
+    try:
+        for _ in range(TRIALS):
+            alone["edit"].append(_told(client, lambda: _mark(place, [path]), lambda: _is_marked(client, path)))
+            _mark(place, [path], remove=True)
+            add, remove = (lambda: _add(place, path, added)), (lambda: _remove(place, added))
+            alone["added skill"].append(_told(client, add, lambda: serves(client, added) is not None))
+            alone["removed skill"].append(_told(client, remove, lambda: serves(client, added) is None))
+        at_once = _told(
+            client, lambda: _mark(place, many), lambda: all(_is_marked(client, each) for each in reversed(many))
+        )
+    finally:
+        _mark(place, many, remove=True)
+        _mark(place, [path], remove=True)
+        shutil.rmtree((place.root / added).parent, ignore_errors=True)
+    rows = [row for name, trials in alone.items() for row in _told_rows(name, trials)]
+    return [*rows, *_told_rows(f"{len(many):,} edits at once", [at_once], limit)]
+
+
+def _seconds_to_load(place: Place, paths: list[str]) -> float:
     begin = time.perf_counter()
-    for each in many:
-        load(f"{place.root}/{each}")
-    limit = time.perf_counter() - begin
-    rows = [
-        *_told(client, "edit", lambda: _edit(place, [path]), lambda: _is_edited(client, path), None),
-        *_told(client, "added skill", lambda: _add(place, path, added), lambda: bool(serves(client, added)), None),
-        *_told(client, "removed skill", lambda: _remove(place, added), lambda: not serves(client, added), None),
-    ]
-    _edit(place, [path])
-    settle(client.pid)
-    rows += _told(
-        client,
-        f"{len(many):,} edits",
-        lambda: _edit(place, many),
-        lambda: all(_is_edited(client, each) for each in reversed(many)),
-        limit,
-    )
-    _edit(place, many)
-    settle(client.pid)
-    return rows
+    for path in paths:
+        load(f"{place.root}/{path}")
+    return time.perf_counter() - begin
 
 
-def _told(
-    client: Client, name: str, change: Callable[[], None], is_served: Callable[[], bool], limit: float | None
-) -> list[Row]:
-    """Make a change and wait until the client is told; the limit, in seconds, is that of what changed."""
+def _told(client: Client, change: Callable[[], None], is_served: Callable[[], bool]) -> Told:
+    """Make a change on a settled server, and wait until the client is told and the server is settled again."""
     settle(client.pid)
     client.settle(0)
     before = cpu_seconds(client.pid)
     change()
     begin = time.perf_counter()
-    while True:
-        arrived = client.next_change(begin + TOLD_TIMEOUT - time.perf_counter())
-        if arrived is None:
-            settle(client.pid)
-            return [Row(f"{name} told, ms past the debounce", None, fault=f"not told within {TOLD_TIMEOUT:g} s")]
+    told = None
+    while (arrived := client.next_change(begin + TOLD_TIMEOUT - time.perf_counter())) is not None:
         if is_served():
+            told = (arrived - begin) * 1e3 - DEBOUNCE_MS
             break
-    cpu = settle(client.pid) - before
-    told = (arrived - begin) * 1e3 - DEBOUNCE_MS
+    return Told(told, (settle(client.pid) - before) * 1e3)
+
+
+def _told_rows(name: str, trials: list[Told], limit: float | None = None) -> list[Row]:
+    """Return the medians of the trials; the limit, in seconds, is that of loading what changed."""
+    times = [trial.ms for trial in trials if trial.ms is not None]
     limit_ms = limit * 1e3 if limit else None
+    fault = f"not told within {TOLD_TIMEOUT:g} s" if len(times) < len(trials) else ""
     return [
-        Row(f"{name} told, ms past the debounce", told, limit_ms, "" if limit else "30 ms"),
-        Row(f"{name}, CPU ms", cpu * 1e3, limit_ms),
+        Row(
+            f"{name} told, ms past the debounce",
+            None if fault else statistics.median(times),
+            limit_ms,
+            "" if limit else "30 ms",
+            fault,
+        ),
+        Row("… CPU ms", statistics.median(trial.cpu for trial in trials), limit_ms),
     ]
 
 
@@ -127,20 +150,21 @@ def _pings(client: Client, path: str, seconds: float) -> tuple[list[float], floa
     return times, cpu_seconds(client.pid) - before
 
 
-def _is_edited(client: Client, path: str) -> bool:
+def _is_marked(client: Client, path: str) -> bool:
     skill = serves(client, path)
     return skill is not None and MARK in skill["frontmatter"]["description"]
 
 
-def _edit(place: Place, paths: list[str]) -> None:
-    """Mark the descriptions of skills, or remove the mark, each by an atomic rename."""
+def _mark(place: Place, paths: list[str], *, remove: bool = False) -> None:
+    """Mark the descriptions of skills, or remove the marks, each by an atomic rename."""
     draft = place.work / "edited.md"
     for path in paths:
         main = place.root / path / "SKILL.md"
         text = main.read_text(encoding="utf-8")
-        is_marked = MARK in text
-        draft.write_text(text.replace(MARK, USE, 1) if is_marked else text.replace(USE, MARK, 1), "utf-8")
-        os.replace(draft, main)  # noqa: PTH105 - a Path says no more
+        edited = text.replace(MARK, USE, 1) if remove else text.replace(USE, MARK, 1)
+        if edited != text:
+            draft.write_text(edited, encoding="utf-8")
+            os.replace(draft, main)  # noqa: PTH105 - a Path says no more
 
 
 def _add(place: Place, path: str, added: str) -> None:
