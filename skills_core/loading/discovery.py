@@ -323,15 +323,19 @@ def _finish(loading: _Loading) -> LoadedSource:
         MappingProxyType(contents if in_order else dict(sorted(contents.items()))),
         MappingProxyType(loading.documents),
         MappingProxyType(loading.texts),
-        _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
+        problems_of(source, tree, contents) if not in_order or _may_differ(loading) else loading.before.problems,
         tree.unread | loading.reading.unread,
         loading.reading.main_only,
-        LinkIndex(_links(tree) if source.follow_symlinks else ()),
+        links_of(source, tree),
     )
 
 
-def _links(tree: Tree) -> list[tuple[str, Location]]:
-    return [(join(folder, name), target) for folder, listing in tree.items() for name, target in listing.links]
+def links_of(source: Source, tree: Tree) -> LinkIndex:
+    """Return the links that are followed in a tree."""
+    if not source.follow_symlinks:
+        return LinkIndex()
+    found = ((folder, link) for folder, listing in tree.items() for link in listing.links)
+    return LinkIndex([(join(folder, name), target) for folder, (name, target) in found])
 
 
 def _may_differ(loading: _Loading) -> bool:
@@ -342,9 +346,8 @@ def _may_differ(loading: _Loading) -> bool:
     return any(listing is not None and listing.refused for listing in listings)
 
 
-def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
+def problems_of(source: Source, tree: Tree, contents: Mapping[str, SkillContent]) -> tuple[Diagnostic, ...]:
     """Return the diagnostics about entries outside of skills; those inside have diagnostics of the skill."""
-    source, tree = loading.source, loading.tree
     root = printable(str(source.root))
     if source.barred:
         project = printable(str(source.project))
@@ -359,7 +362,7 @@ def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
     return capped(
         Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], source.shown(join(folder, name)))
         for folder in sorted(refusing)
-        if not any(above in loading.contents for above in _enclosing([folder]))
+        if not any(above in contents for above in _enclosing([folder]))
         for name, reason in tree[folder].refused
         if reason in _PROBLEMS
     )
