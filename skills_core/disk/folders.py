@@ -13,13 +13,11 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
+from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location
 from skills_core.errors import Fault, fault_of
 
 if TYPE_CHECKING:
     import os
-
-    from skills_core.disk.files import Location
 
 
 MAIN_FILE = "SKILL.md"

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line
-from skills_core.disk.files import Fingerprint, Location, open_to_change
+from skills_core.diagnostics import Diagnostic, Reason, one_line
+from skills_core.disk.files import open_to_change
 from skills_core.disk.folders import Listing
 from skills_core.disk.scan import Tree, join, parent
 from skills_core.disk.sources import SkillKind
@@ -304,22 +304,6 @@ def _are_same(one: dict[str, SkillContent | SkillFile], other: dict[str, SkillCo
     return one.keys() == other.keys() and all(each is other[place] for place, each in one.items())
 
 
-_Links = tuple[tuple[str, tuple[str, str]], ...]
-_Pairs = tuple[tuple[str, Fingerprint | None], ...]
-_Note = tuple[Severity, Reason, str, str, int | None]
-
-
-class _File(msgspec.Struct, array_like=True, gc=False):
-    """A file; `linked` is the root and the path of its location."""
-
-    path: str
-    size: int
-    digest: str
-    text: bool
-    fingerprint: Fingerprint
-    linked: tuple[str, str] | None
-
-
 class _Content(msgspec.Struct, array_like=True, gc=False):
     """A content; `front` has the fields of the frontmatter that are not as by default, `same` those as in `raw`."""
 
@@ -329,31 +313,34 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
     raw: dict[str, Any]
     same: tuple[str, ...]
     front: dict[str, Any]
-    diagnostics: tuple[_Note, ...]
+    diagnostics: tuple[Diagnostic, ...]
     fault: Reason | None
     verbatim: bool
     body_offset: int
-    files: list[_File]
+    files: list[SkillFile]
     has_main: bool
-    folders: list[str]
-    notes: tuple[_Note, ...]
+    folders: frozenset[str]
+    notes: tuple[Diagnostic, ...]
     published: bool
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):
     """An entry: its folders with files, folders, refused entries and links, what is a skill in it, and what is not."""
 
-    listings: list[tuple[str, _Pairs, tuple[str, ...], tuple[tuple[str, Reason], ...], _Links]]
+    listings: list[tuple[str, Listing]]
     contents: list[_Content]
-    texts: list[tuple[str, _File]]
+    texts: list[tuple[str, SkillFile]]
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_Entry).decode
+def _from_text(kind: type, value: object) -> Path:
+    if kind is not Path or not isinstance(value, str):
+        raise NotImplementedError
+    return Path(value)
 
 
-class _NotKeptError(Exception):
-    """What was loaded must be read again by the next load."""
+# These make most of the objects of a start; msgspec makes them several times as fast as their classes do.
+_encode: Final = msgspec.msgpack.Encoder(enc_hook=str).encode
+_decode: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=_from_text).decode
 
 
 def _encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
@@ -361,36 +348,32 @@ def _encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
     if not folders:
         return None
     try:
-        listings = [_listing_record(folder, loaded.tree[folder]) for folder in folders]
-        single = [join(folder, name) for folder in folders for name, _ in loaded.tree[folder].files]
+        listings = [(folder, loaded.tree[folder]) for folder in folders]
+        if any(listing.unread or any(file[1] is None for file in listing.files) for _, listing in listings):
+            return None
+        single = [join(folder, name) for folder, listing in listings for name, _ in listing.files]
         documents = [loaded.documents[place] for place in single if place in loaded.documents]
         contents = [each for folder in folders if (each := loaded.contents.get(folder)) is not None]
-        records = [_content_record(loaded, each) for each in (*contents, *documents)]
-        texts = [(place, _file_record(loaded.texts[place])) for place in single if place in loaded.texts]
-        return _encode(_Entry(listings, records, texts))
-    except (_NotKeptError, ValueError, TypeError, OverflowError, RecursionError):
+        texts = [(place, loaded.texts[place]) for place in single if place in loaded.texts]
+        files = [file for each in (*contents, *documents) for file in each.files.values()]
+        if not all(file.settled for file in (*files, *(file for _, file in texts))):
+            return None
+        if not all(loaded.unread.isdisjoint(_read_for(each)) for each in (*contents, *documents)):
+            return None
+        return _encode(_Entry(listings, [_content_record(each) for each in (*contents, *documents)], texts))
+    except (ValueError, TypeError, OverflowError, RecursionError):
         # Among these are names that are not UTF-8, and numbers that are longer than 64 bits.
         return None
 
 
-def _listing_record(folder: str, listing: Listing) -> Any:
-    if listing.unread or any(fingerprint is None for _, fingerprint in listing.files):
-        raise _NotKeptError
-    links = tuple((name, (str(root), path)) for name, (root, path) in listing.links)
-    return folder, listing.files, listing.folders, listing.refused, links
+def _read_for(content: SkillContent) -> Iterator[str]:
+    """Yield what was read for a content."""
+    yield content.place
+    yield from (join(content.folder, path) for path in content.files)
 
 
-def _file_record(file: SkillFile) -> _File:
-    if not file.settled:
-        raise _NotKeptError
-    linked = None if file.linked is None else (str(file.linked.root), file.linked.relative)
-    return _File(file.path, file.size, file.digest, file.text, file.fingerprint, linked)
-
-
-def _content_record(loaded: LoadedSource, content: SkillContent) -> _Content:
-    read, folder = content.instructions, content.folder
-    if loaded.unread and not loaded.unread.isdisjoint({folder, *(join(folder, path) for path in content.files)}):
-        raise _NotKeptError
+def _content_record(content: SkillContent) -> _Content:
+    read = content.instructions
     front, raw = read.frontmatter, read.frontmatter.raw
     given = {name: value for name, default in _DEFAULTS.items() if (value := getattr(front, name)) != default}
     same = tuple(name for name, value in given.items() if name in raw and _is_same(raw[name], value))
@@ -401,14 +384,14 @@ def _content_record(loaded: LoadedSource, content: SkillContent) -> _Content:
         dict(raw),
         same,
         {name: value for name, value in given.items() if name not in same},
-        tuple(map(_note_record, read.diagnostics)),
+        read.diagnostics,
         read.fault,
         read.verbatim,
         read.body_offset,
-        [_file_record(file) for file in content.files.values()],
+        [*content.files.values()],
         content.main is not None,
-        sorted(content.folders),
-        tuple(map(_note_record, content.notes)),
+        content.folders,
+        content.notes,
         content.published,
     )
 
@@ -416,10 +399,6 @@ def _content_record(loaded: LoadedSource, content: SkillContent) -> _Content:
 def _is_same(written: object, value: object) -> bool:
     """Tell whether a field is exactly as written; `1`, `1.0` and `True` are equal, but not the same."""
     return written is value or (isinstance(value, str) and type(written) is str and written == value)
-
-
-def _note_record(note: Diagnostic) -> _Note:
-    return note.severity, note.code, note.message, note.path, note.line
 
 
 _DEFAULTS: Final = {
@@ -447,16 +426,14 @@ def _restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
             continue
         if not entry.listings or entry.listings[0][0] != place:
             continue
-        for folder, files, folders, refused, links in entry.listings:
-            targets = tuple((name, Location(Path(root), path)) for name, (root, path) in links) if links else ()
-            tree[folder] = Listing(files, folders, refused, targets)
-            tree.entries += len(files) + len(folders) + len(refused)
+        tree.update(entry.listings)
         for each in entry.contents:
             content = _content(each)
             contents[each.place] = content
             if each.kind is not SkillKind.FOLDER:
                 documents[each.place] = content
-        texts.update((path, _file(file)) for path, file in entry.texts)
+        texts.update(entry.texts)
+    tree.entries = sum(len(each.files) + len(each.folders) + len(each.refused) for each in tree.values())
     return LoadedSource(
         source,
         tree,
@@ -476,25 +453,19 @@ def _content(record: _Content) -> SkillContent:
         front[name] = _CONVERTED[name](front[name])
     front.setdefault("metadata", {})
     frontmatter = Frontmatter(raw=raw, **front)
-    diagnostics = tuple([Diagnostic(*each) for each in record.diagnostics])
-    read = Instructions(record.name, frontmatter, "", diagnostics, record.fault, record.verbatim, record.body_offset)
-    files = {each.path: _file(each) for each in record.files}
+    read = Instructions(
+        record.name, frontmatter, "", record.diagnostics, record.fault, record.verbatim, record.body_offset
+    )
+    files = {each.path: each for each in record.files}
     return SkillContent(
         record.place,
         read,
         MappingProxyType(files),
-        next(iter(files.values())) if record.has_main else None,
-        frozenset(record.folders),
-        tuple([Diagnostic(*each) for each in record.notes]),
+        record.files[0] if record.has_main else None,
+        record.folders,
+        record.notes,
         record.published,
         record.kind,
-    )
-
-
-def _file(record: _File) -> SkillFile:
-    linked = None if record.linked is None else Location(Path(record.linked[0]), record.linked[1])
-    return SkillFile(
-        record.path, record.size, record.digest, record.text, record.fingerprint, settled=True, linked=linked
     )
 
 

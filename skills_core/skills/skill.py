@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from skills_core.disk.files import Location
+from skills_core.disk.files import Fingerprint, Location
 from skills_core.disk.sources import SkillKind
 
 if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic, Reason
-    from skills_core.disk.files import Fingerprint
     from skills_core.disk.sources import Source
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import Instructions
