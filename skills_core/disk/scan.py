@@ -164,8 +164,8 @@ class Tree(dict[str, Listing]):
         return self.pop(folder, None)
 
 
-class _FullError(Exception):
-    """A bound for the number of folders, or of entries in all folders, is reached."""
+class _TooManyEntriesError(Exception):
+    """The bound for entries in all folders is reached."""
 
 
 _MAX_LINKS = 2
@@ -281,17 +281,17 @@ class _Walk:
                 beyond.append(folder)
                 continue
             try:
-                if len(self.tree) >= bounds.folders:
-                    raise _FullError
-                listing = self._list(folder)
-            except _FullError:
+                listing = self._list(folder) if len(self.tree) < bounds.folders else None
+            except _TooManyEntriesError:
+                listing = None
+            except OSError as error:
+                self._record_unlisted(folder, error)
+                continue
+            if listing is None:
                 self.is_full = self.tree.bounded = True
                 if not breadth_first:
                     return
                 beyond.append(folder)
-                continue
-            except OSError as error:
-                self._record_unlisted(folder, error)
                 continue
             self.tree.enter(folder, listing)
             self.touched.add(folder)
@@ -315,7 +315,7 @@ class _Walk:
         before = self.tree[folder]
         try:
             after = self._list(folder)
-        except (OSError, _FullError):
+        except (OSError, _TooManyEntriesError):
             return False
         self.tree.enter(folder, after)
         led, leads, left = dict(before.links), dict(after.links), frozenset(after.folders)
@@ -371,13 +371,13 @@ class _Walk:
         """Count and return entries.
 
         Raises:
-            _FullError: the bound is reached.
+            _TooManyEntriesError: the bound is reached.
         """
         left = self.source.bounds.entries - self.tree.entries
         found = list(islice(entries, left + 1))
         if len(found) > left:
             self.tree.entries += left
-            raise _FullError
+            raise _TooManyEntriesError
         self.tree.entries += len(found)
         return found
 
@@ -389,7 +389,7 @@ class _Walk:
 
         Raises:
             OSError: the folder is gone, is something else now, or was never listed and cannot be.
-            _FullError: there are more entries than the bounds of the source allow.
+            _TooManyEntriesError: there are more entries than the bounds of the source allow.
         """
         known = self.before.get(folder)
         try:
