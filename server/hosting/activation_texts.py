@@ -174,11 +174,11 @@ class ActivationTexts:
     def _is_missing(self, skill: Skill, recipient: Recipient) -> bool:
         """Tell whether a text is not there, and would displace no other."""
         kept = self._kept.get((skill.path, recipient))
-        return (kept is None or kept.skill is not skill) and self._free > len(skill.body)
+        return (kept is None or kept.skill is not skill) and self._free > skill.body_length
 
     async def _prepare(self, skill: Skill, recipient: Recipient) -> None:
         try:
-            if self._is_first or len(skill.body) > _LONG:
+            if self._is_first or skill.body_length > _LONG:
                 # The first text imports the tables of tools.
                 text = await anyio.to_thread.run_sync(render_activation, skill, {}, recipient)
                 if self._is_first:

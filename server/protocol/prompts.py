@@ -32,7 +32,6 @@ from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering.activation import render_request
-from skills_core.rendering.filling import parameters_of
 from skills_core.skills.skill import SCHEME, decode_path
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def choices_of(skill: Skill, argument: str) -> tuple[str, ...]:
     argument first, as in `[format: bullets|table]`.
     """
     groups = _GROUP.findall(skill.frontmatter.argument_hint or skill.frontmatter.hint or "")
-    named = parameters_of(skill.body)
+    named = skill.parameters
     for number, group in enumerate(groups):
         label, colon, rest = group.partition(":")
         by_name = bool(colon) and label.strip() == argument
