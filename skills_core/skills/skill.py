@@ -169,6 +169,17 @@ class SkillContent:
         return self.keep_body(raw)
 
     @property
+    def readable_body(self) -> str:
+        """The body for what is derived from it beside requests: empty if it cannot be read.
+
+        The content that a reload puts in the place of this one has it again.
+        """
+        try:
+            return self.body
+        except (SkillChangedError, FileUnavailableError):
+            return ""
+
+    @property
     def kept_body(self) -> str | None:
         """The body if it is in memory."""
         if isinstance(self.instructions, Instructions):
