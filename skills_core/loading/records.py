@@ -17,7 +17,7 @@ from skills_core.disk.scan import Tree, join, parent
 from skills_core.disk.sources import SkillKind
 from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
 from skills_core.format.gate import Gate
-from skills_core.format.instructions import Instructions
+from skills_core.format.instructions import InstructionsHead
 from skills_core.loading.discovery import LoadedSource, links_of, problems_of
 from skills_core.skills.skill import SkillContent, SkillFile
 
@@ -38,6 +38,8 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
     fault: Reason | None
     verbatim: bool
     body_offset: int
+    body_length: int
+    parameters: tuple[str, ...]
     files: list[SkillFile]
     has_main: bool
     folders: frozenset[str]
@@ -109,6 +111,8 @@ def _content_record(content: SkillContent) -> _Content:
         read.fault,
         read.verbatim,
         read.body_offset,
+        read.body_length,
+        read.parameters,
         [*content.files.values()],
         content.main is not None,
         content.folders,
@@ -149,7 +153,7 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
             continue
         tree.update(entry.listings)
         for each in entry.contents:
-            content = _content(each)
+            content = _content(each, source.root)
             contents[each.place] = content
             if each.kind is not SkillKind.FOLDER:
                 documents[each.place] = content
@@ -166,7 +170,7 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
     )
 
 
-def _content(record: _Content) -> SkillContent:
+def _content(record: _Content, root: Path) -> SkillContent:
     raw, front = record.raw, record.front
     for name in record.same:
         front[name] = raw[name]
@@ -174,8 +178,15 @@ def _content(record: _Content) -> SkillContent:
         front[name] = _CONVERTED[name](front[name])
     front.setdefault("metadata", {})
     frontmatter = Frontmatter(raw=raw, **front)
-    read = Instructions(
-        record.name, frontmatter, "", record.diagnostics, record.fault, record.verbatim, record.body_offset
+    read = InstructionsHead(
+        record.name,
+        frontmatter,
+        record.diagnostics,
+        record.fault,
+        record.verbatim,
+        record.body_offset,
+        record.body_length,
+        record.parameters,
     )
     files = {each.path: each for each in record.files}
     return SkillContent(
@@ -187,6 +198,7 @@ def _content(record: _Content) -> SkillContent:
         record.notes,
         record.published,
         record.kind,
+        root=root,
     )
 
 
