@@ -1,10 +1,10 @@
 """The index: what loading a source produced, kept in a SQLite file, so that the next start parses only what changed.
 
 The files stay the only truth. `SourceIndex.restore` returns a source as it was loaded last; `reload_source` compares
-the listing of each folder and the fingerprint of each file with the disk, and loads what differs. An entry holds one skill
-with all its folders, or one folder outside of skills, and so is as a whole what one load produced. It has a checksum,
-because SQLite does not notice every torn page, and stands below a key of all that decides how files are read: the
-options of the source, and the version of this program.
+the listing of each folder and the fingerprint of each file with the disk, and loads what differs. An entry holds one
+skill with all its folders, or one folder outside of skills, and so is as a whole what one load produced. It has a
+checksum, because SQLite does not notice every torn page, and stands below a key of all that decides how files are read:
+the options of the source, and the version of this program.
 
 Nothing depends on the file: if it is missing, locked, damaged, not this user's own, or the disk is full, skills are
 loaded from their files, and the log says so once. Files that could not be read, or whose fingerprint might hide a later
@@ -172,7 +172,7 @@ class SourceIndex:
             number = self._number(connection, loaded.source)
             if before is None:
                 connection.execute("DELETE FROM entries WHERE source = ?", (number,))
-        changed = list(_differences(before, loaded))
+        changed = [each for each in _differences(before, loaded) if _is_text(each[0])]
         for start in range(0, len(changed), _BATCH):
             if pause is not None:
                 pause()
@@ -241,6 +241,15 @@ class SourceIndex:
         return hashlib.sha256(b"\0".join((options, self._program.encode(), _modules()))).hexdigest()
 
 
+def _is_text(place: str) -> bool:
+    """Tell whether a path is not one of bytes, which SQLite cannot hold as text."""
+    try:
+        place.encode()
+    except UnicodeError:
+        return False
+    return True
+
+
 def _check_format(connection: sqlite3.Connection) -> None:
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if found not in {0, _FORMAT}:
@@ -265,16 +274,16 @@ def _differences(before: LoadedSource | None, loaded: LoadedSource) -> Iterator[
     if before is None:
         yield from entries.items()
         return
-    known = _single_files(before)
+    known_entries, known = _entries(before), _single_files(before)
     for place, folders in entries.items():
-        if any(
+        if folders != known_entries.get(place) or any(
             loaded.tree[folder] is not before.tree.get(folder)
             or loaded.contents.get(folder) is not before.contents.get(folder)
             or not _are_same(single.get(folder, {}), known.get(folder, {}))
             for folder in folders
         ):
             yield place, folders
-    for place in _entries(before).keys() - entries.keys():
+    for place in known_entries.keys() - entries.keys():
         yield place, []
 
 

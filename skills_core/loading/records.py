@@ -67,26 +67,33 @@ _decode: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=_from_text).decode
 
 
 def encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
-    """Return the record of an entry; None if it is gone, or cannot be kept."""
+    """Return the record of an entry, None if it is gone; its place must be text.
+
+    What the next load must read again leaves an entry without files: entries of folders below need one above.
+    """
     if not folders:
         return None
     try:
-        listings = [(folder, loaded.tree[folder]) for folder in folders]
-        if any(listing.unread or any(file[1] is None for file in listing.files) for _, listing in listings):
-            return None
-        single = [join(folder, name) for folder, listing in listings for name, _ in listing.files]
-        documents = [loaded.documents[place] for place in single if place in loaded.documents]
-        contents = [each for folder in folders if (each := loaded.contents.get(folder)) is not None]
-        texts = [(place, loaded.texts[place]) for place in single if place in loaded.texts]
-        files = [file for each in (*contents, *documents) for file in each.files.values()]
-        if not all(file.settled for file in (*files, *(file for _, file in texts))):
-            return None
-        if not all(loaded.unread.isdisjoint(_read_for(each)) for each in (*contents, *documents)):
-            return None
-        return _encode(_Entry(listings, [_content_record(each) for each in (*contents, *documents)], texts))
+        return _encode(_kept(loaded, folders) or _Entry([(folders[0], Listing())], [], []))
     except (ValueError, TypeError, OverflowError, RecursionError):
         # Among these are names that are not UTF-8, and numbers that are longer than 64 bits.
+        pass
+    return _encode(_Entry([(folders[0], Listing())], [], []))
+
+
+def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
+    """Return an entry; None if something in it could not be read, or might change unnoticed."""
+    listings = [(folder, loaded.tree[folder]) for folder in folders]
+    single = [join(folder, name) for folder, listing in listings for name, _ in listing.files]
+    found = [each for folder in folders if (each := loaded.contents.get(folder)) is not None]
+    found += [loaded.documents[place] for place in single if place in loaded.documents]
+    texts = [(place, loaded.texts[place]) for place in single if place in loaded.texts]
+    files = [*(file for each in found for file in each.files.values()), *(file for _, file in texts)]
+    if not all(file.settled for file in files) or (found and any(listing.unread for _, listing in listings)):
         return None
+    if loaded.unread and not all(loaded.unread.isdisjoint(_read_for(each)) for each in found):
+        return None
+    return _Entry(listings, [_content_record(each) for each in found], texts)
 
 
 def _read_for(content: SkillContent) -> Iterator[str]:
@@ -141,7 +148,7 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
     texts: dict[str, SkillFile] = {}
     for place, checksum, record in rows:
         # The folder above, which decides what is a skill in this one, comes before it.
-        if place in tree or (place and parent(place) not in tree):
+        if not isinstance(place, str) or place in tree or (place and parent(place) not in tree):
             continue
         if not isinstance(record, bytes) or zlib.crc32(record) != checksum:
             continue
@@ -151,7 +158,8 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
             continue
         if not entry.listings or entry.listings[0][0] != place:
             continue
-        tree.update(entry.listings)
+        for folder, listing in entry.listings:
+            tree.enter(folder, listing)
         for each in entry.contents:
             content = _content(each, source.root)
             contents[each.place] = content
@@ -166,6 +174,7 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
         MappingProxyType(documents),
         MappingProxyType(texts),
         problems_of(source, tree, contents),
+        tree.unread,
         links=links_of(source, tree),
     )
 
