@@ -21,7 +21,7 @@ import stat
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
@@ -143,10 +143,11 @@ class SourceIndex:
             if not self._is_usable():
                 return None
             size = self.path.stat().st_size
-            with closing(self._connect()) as connection:
-                (count,) = connection.execute("SELECT count(*) FROM entries").fetchone()
         except OSError:
             return None
+        try:
+            with closing(self._connect()) as connection:
+                (count,) = connection.execute("SELECT count(*) FROM entries").fetchone()
         except sqlite3.Error:
             return IndexState(self.path, size, None)
         return IndexState(self.path, size, int(count))
@@ -303,7 +304,8 @@ def _entries(loaded: LoadedSource) -> dict[str, list[str]]:
 def _single_files(loaded: LoadedSource) -> dict[str, dict[str, SkillContent | SkillFile]]:
     """Return what is in single files, by folder and path."""
     found: dict[str, dict[str, SkillContent | SkillFile]] = {}
-    for place, each in (*loaded.documents.items(), *loaded.texts.items()):
+    alone: Iterable[Mapping[str, SkillContent | SkillFile]] = (loaded.documents, loaded.texts)
+    for place, each in (item for files in alone for item in files.items()):
         found.setdefault(parent(place), {})[place] = each
     return found
 

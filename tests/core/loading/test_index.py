@@ -182,11 +182,9 @@ def test_a_torn_file_is_as_good_as_none(
             break
         end = min(start + length, len(raw))
         other = data.draw(st.integers(0, len(raw) - (end - start)))
-        raw[start:end] = {
-            "noise": lambda n: data.draw(st.binary(min_size=n, max_size=n)) if n <= 8 else b"\xa5" * n,
-            "zeros": bytes,
-            "moved": lambda n, at=other: raw[at : at + n],
-        }[how](end - start)
+        size = end - start
+        noise = data.draw(st.binary(min_size=size, max_size=size)) if size <= 8 else b"\xa5" * size
+        raw[start:end] = {"noise": noise, "zeros": bytes(size), "moved": raw[other : other + size]}[how]
         if not raw:
             break
     path.write_bytes(raw)
