@@ -181,16 +181,40 @@ def reload_source(
 def _load_all(
     loaded: LoadedSource, *, main_only: bool = False, pause: Callable[[], None] | None = None
 ) -> LoadedSource:
-    tree = scan(loaded.source, loaded.tree, fingerprints=bool(loaded.contents or loaded.texts), pause=pause)
+    # Without the other files, a catalog is made once; else the next load compares the fingerprints.
+    tree = scan(loaded.source, loaded.tree, fingerprints=not main_only or bool(loaded.contents), pause=pause)
+    stale = _stale(loaded, tree)
+    if loaded.tree and not stale:
+        return loaded
     with Reader() as reader:
+        known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
         reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
-        loading = _Loading(loaded, reading, {}, {}, {})
-        for folder in tree:
+        loading = _Loading(loaded, reading, *known)
+        for folder in sorted(stale):
             if pause is not None:
                 pause()
             loading.load_folder(folder)
             loading.load_documents(folder)
     return _finish(loading)
+
+
+def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
+    """Return the folders to load again after a scan of the whole source.
+
+    These are the folders whose listings differ, those with files that could not be read or were not settled, all that
+    enclose them, and those where what is a skill may have changed. Through links, what a folder shows may change while
+    its listing does not.
+    """
+    before, contents, texts = loaded.tree, loaded.contents, loaded.texts
+    if loaded.source.follow_symlinks:
+        return {*before, *tree}
+    listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
+    touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
+    touched |= before.keys() - tree.keys()
+    touched |= {each.folder for each in contents.values() if not all(file.settled for file in each.files.values())}
+    touched |= {parent(place) for place, file in texts.items() if not file.settled}
+    stale = _enclosing((*touched, *map(parent, loaded.unread)))
+    return stale | _uncovered(before, tree, stale) | _referring(loaded.documents)
 
 
 @dataclass(slots=True)
@@ -275,10 +299,11 @@ def _enclosing(folders: Iterable[str]) -> set[str]:
 
 def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
     """Return all folders below those that became skills or ceased to be skills."""
+    # What is below a folder that came or went came or went itself.
     turned = [
         f"{folder}/" if folder else ""
         for folder in folders
-        if (folder in before and find_main(before[folder])) != (folder in after and find_main(after[folder]))
+        if folder in before and folder in after and find_main(before[folder]) != find_main(after[folder])
     ]
     return {folder for folder in before | after if folder.startswith(tuple(turned))} if turned else set()
 
@@ -298,15 +323,19 @@ def _finish(loading: _Loading) -> LoadedSource:
         MappingProxyType(contents if in_order else dict(sorted(contents.items()))),
         MappingProxyType(loading.documents),
         MappingProxyType(loading.texts),
-        _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
+        problems_of(source, tree, contents) if not in_order or _may_differ(loading) else loading.before.problems,
         tree.unread | loading.reading.unread,
         loading.reading.main_only,
-        LinkIndex(_links(tree) if source.follow_symlinks else ()),
+        links_of(source, tree),
     )
 
 
-def _links(tree: Tree) -> list[tuple[str, Location]]:
-    return [(join(folder, name), target) for folder, listing in tree.items() for name, target in listing.links]
+def links_of(source: Source, tree: Tree) -> LinkIndex:
+    """Return the links that are followed in a tree."""
+    if not source.follow_symlinks:
+        return LinkIndex()
+    found = ((folder, link) for folder, listing in tree.items() for link in listing.links)
+    return LinkIndex([(join(folder, name), target) for folder, (name, target) in found])
 
 
 def _may_differ(loading: _Loading) -> bool:
@@ -317,9 +346,8 @@ def _may_differ(loading: _Loading) -> bool:
     return any(listing is not None and listing.refused for listing in listings)
 
 
-def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
+def problems_of(source: Source, tree: Tree, contents: Mapping[str, SkillContent]) -> tuple[Diagnostic, ...]:
     """Return the diagnostics about entries outside of skills; those inside have diagnostics of the skill."""
-    source, tree = loading.source, loading.tree
     root = printable(str(source.root))
     if source.barred:
         project = printable(str(source.project))
@@ -334,7 +362,7 @@ def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
     return capped(
         Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], source.shown(join(folder, name)))
         for folder in sorted(refusing)
-        if not any(above in loading.contents for above in _enclosing([folder]))
+        if not any(above in contents for above in _enclosing([folder]))
         for name, reason in tree[folder].refused
         if reason in _PROBLEMS
     )

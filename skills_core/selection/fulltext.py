@@ -116,7 +116,7 @@ def texts_of(content: SkillContent) -> tuple[str, ...]:
     """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers."""
     front = content.instructions.frontmatter
     description = "\n".join((front.description, front.when_to_use or "", *front.triggers))
-    return tuple(map(index_text, (content.name, description, "\n".join(front.tags), content.instructions.body)))
+    return tuple(map(index_text, (content.name, description, "\n".join(front.tags), content.readable_body)))
 
 
 # The weight of each field in BM25, before saturation; tuned on the first half of the labelled queries.

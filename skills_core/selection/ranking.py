@@ -322,12 +322,16 @@ class _WordRanking(Generic[_Ranked]):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of the index: its number, the content that it indexes, and all skills with this content."""
+    """A row of the index: its number, the content that it indexes, and all skills with this content.
+
+    `mark` is a hash of the texts: the index deletes a row by its texts, and the file may be gone by then.
+    """
 
     number: int
     content: SkillContent
     vocabulary: Vocabulary
     skills: tuple[Skill, ...] = ()
+    mark: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,15 +374,19 @@ class _Index:
         self._skills, self._known, self._next = skills, coming, number
 
     def _write(self, changed: Mapping[int, _Row]) -> None:
+        marks: dict[int, int] = {}
         with self._texts.transaction():
             for key, row in changed.items():
                 if key not in self._of_content:
-                    self._texts.insert(row.number, texts_of(row.content))
-                elif not row.skills:
-                    self._texts.delete(row.number, texts_of(row.content))
+                    texts = texts_of(row.content)
+                    self._texts.insert(row.number, texts)
+                    marks[key] = hash(texts)
+                elif not row.skills and hash(texts := texts_of(row.content)) == row.mark:
+                    self._texts.delete(row.number, texts)
         for key, row in changed.items():
             if row.skills:
-                self._of_content[key] = self._at[row.number] = row
+                marked = replace(row, mark=marks[key]) if key in marks else row
+                self._of_content[key] = self._at[row.number] = marked
             else:
                 del self._of_content[key], self._at[row.number]
 
@@ -431,7 +439,8 @@ class _Index:
         for stem in selective:
             weight = terms.weights[stem]
             for row, saturation in self._texts.saturations(terms.words[stem], terms.counts[stem], total):
-                scores[row] += weight * saturation
+                if row in self._at:
+                    scores[row] += weight * saturation
         return scores
 
     def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[_Hit]:
