@@ -96,8 +96,7 @@ class _Client(asyncio.Protocol):
         self._missing = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment] # a stream's transport
         self._send()
 
     def data_received(self, data: bytes) -> None:
@@ -171,9 +170,7 @@ def _measure(pair: tuple[Server, Server], walks: list[Walk], clients: int, secon
 
 def _token(command: Command) -> str:
     words = [sys.executable, "-m", "server", "token", "add", "anna"]
-    done = subprocess.run(
-        words, cwd=command.cwd, env=command.environment(), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(words, cwd=command.cwd, env=command.environment(), capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -212,7 +209,9 @@ def main() -> int:
         HttpLink(floor.process, floor.port, Era.MODERN, START_SECONDS).close()
         time.sleep(SETTLE_SECONDS)
         wanted = operations(Era.MODERN, names, recorded["pages"])
-        print(f"{'':<14}{'clients':>8}{'floor/s':>10}{'ours/s':>10}{'x floor':>9}{'CPU ms':>16}{'p50 ms':>16}{'p50':>7}")
+        print(
+            f"{'':<14}{'clients':>8}{'floor/s':>10}{'ours/s':>10}{'x floor':>9}{'CPU ms':>16}{'p50 ms':>16}{'p50':>7}"
+        )
         for clients in map(int, options.clients.split(",")):
             for shown in options.only:
                 walks = [[walk[0]] for walk in wanted[TIMED[shown]]]

@@ -5,7 +5,6 @@ The same dict serves both eras: the SDK removes the envelope from answers to cli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from server import __version__
@@ -37,17 +36,6 @@ def cacheable(settings: Settings, *, shared: bool = True) -> dict[str, Any]:
     ttl = _FROZEN_MS if settings.watch.mode is WatchMode.OFF else _WATCHED_MS
     scope = "private" if settings.server.transport is Transport.STDIO or not shared else "public"
     return {**COMPLETE, "ttlMs": ttl, "cacheScope": scope}
-
-
-class KeptResult(dict[str, Any]):
-    """A result that may answer many requests and is never changed; `encoded` is its JSON, once that is made."""
-
-    __slots__ = ("encoded",)
-
-    def __init__(self, result: Mapping[str, Any]) -> None:
-        """Keep a result that is not encoded yet."""
-        super().__init__(result)
-        self.encoded = b""
 
 
 def text_block(text: str) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from server.listing.resources import (
     extra_contents,
     extra_resource,
     served_uri,
-    skill_entry,
 )
 from server.requests import RequestReason, Use, note_denied, note_skill
 from server.wire.params import InvalidRequestError
@@ -106,7 +105,7 @@ class SkillsExtension:
             raise InvalidRequestError(
                 f"The skill at {params.uri[:500]} is not published: {_unpublished_reason(found[0])}"
             )
-        return _for_era(ctx, {"skill": skill_entry(found[0]), **view.envelope})
+        return _for_era(ctx, view.skill(found[0]))
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
         """Handle `resources/directory/read`: direct children only."""

@@ -10,8 +10,9 @@ handler. Its answer is encoded from the handler's result; the JSON of a result t
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
@@ -22,11 +23,12 @@ from mcp.server.runner import modern_error_data
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http import check_accept_headers
 from mcp.server.transport_security import TransportSecurityMiddleware
-from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
+    INTERNAL_ERROR,
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     JSONRPCError,
@@ -37,8 +39,8 @@ from msgspec import Raw, Struct
 from pydantic import ValidationError
 from starlette.requests import Request
 
-from server.listing.envelope import IDENTITY, KeptResult
 from server.listing.tools import ACTIVATE, READ
+from server.wire.kept_result import KeptResult
 
 if TYPE_CHECKING:
     from mcp.server.context import HandlerResult
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.protocol.server import SkillServer
+
+logger = logging.getLogger(__name__)
 
 VERSION: Final = "2026-07-28"
 """The version of the protocol whose requests may be plain."""
@@ -181,6 +185,8 @@ class DirectAnswers:
         """Leave other requests to `app`, the endpoint of the SDK; the other arguments are as it has them."""
         self._app = app
         self._server = server
+        (self._boundary,) = server.middleware
+        self._identity = server.server_info_stamp
         self._security = TransportSecurityMiddleware(security)
         self._streams = streams
         self._accepted: set[_Head] = set()
@@ -217,24 +223,30 @@ class DirectAnswers:
     async def _answer(self, plain: _PlainRequest, request: Request) -> tuple[int, bytes]:
         """Return the status and the body of the answer to a request."""
         entry = self._server.get_request_handler(plain.method)
-        assert entry is not None, "the server has the handlers of all methods here"  # noqa: S101
-        handler: Callable[[Any, Any], Awaitable[HandlerResult]] = entry.handler
-        params = entry.params_type.model_construct(**plain.fields)
+        assert entry is not None  # noqa: S101 - the server has all these methods
+        encoded = b""
 
-        async def encode(context: ServerRequestContext[Any, Any]) -> KeptResult:
-            result = await handler(context, params)
-            kept = result if isinstance(result, KeptResult) else KeptResult(_as_dict(result))
-            if not kept.encoded:
-                kept.encoded = encoded(plain.method, kept)
-            return kept
+        async def handle(context: ServerRequestContext[Any, Any]) -> HandlerResult:
+            nonlocal encoded
+            # What fails here is recorded as the failure of the request.
+            params = entry.params_type.model_validate(context.params, by_name=False)
+            result = await entry.handler(context, params)
+            assert isinstance(result, dict)  # noqa: S101 - as handlers of these methods return it
+            encoded = self._encoded(plain.method, result)
+            return result
 
         try:
-            (boundary,) = self._server.middleware
-            answer = await boundary(self._context(plain, request), encode)
-            assert isinstance(answer, KeptResult)  # noqa: S101 - opening requests, which are changed, are not plain
+            await self._boundary(self._context(plain, request), handle)
         except Exception as error:  # noqa: BLE001 - the SDK translates it, and logs it if it is unexpected
             return _failed(plain, error)
-        return _OK, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (plain.id, answer.encoded)
+        return _OK, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (plain.id, encoded)
+
+    def _encoded(self, method: str, result: dict[str, Any]) -> bytes:
+        if not isinstance(result, KeptResult):
+            return _json_of(method, result, self._identity)
+        if not result.encoded:
+            result.encoded = _json_of(method, result, self._identity)
+        return result.encoded
 
     def _context(self, plain: _PlainRequest, request: Request) -> ServerRequestContext[Any, Any]:
         envelope = plain.envelope
@@ -310,21 +322,20 @@ def _envelope(raw: bytes) -> _Envelope | None:
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def _as_dict(result: HandlerResult) -> dict[str, Any]:
-    assert isinstance(result, dict)  # noqa: S101 - as all our handlers of these methods
-    return result
-
-
-def encoded(method: str, result: dict[str, Any]) -> bytes:
+def _json_of(method: str, result: dict[str, Any], identity: dict[str, Any]) -> bytes:
     """Return the JSON of a handler's result in an answer of the modern era, as the SDK makes it.
 
     Raises:
-        MCPError: the result does not have the form that the protocol says; this is logged.
+        MCPError: the result does not have the form that the protocol demands, which is logged.
     """
-    sent = serialize_server_result(method, VERSION, result) if method in SPEC_CLIENT_METHODS else dict(result)
-    sent.setdefault("resultType", "complete")
-    sent["_meta"] = {**(sent.get("_meta") or {}), SERVER_INFO_META_KEY: IDENTITY}
-    return _encode(sent).encode()
+    try:
+        shaped = serialize_server_result(method, VERSION, result) if method in SPEC_CLIENT_METHODS else {**result}
+    except ValidationError:
+        logger.exception("handler for %r returned an invalid result", method)
+        raise MCPError(INTERNAL_ERROR, "Handler returned an invalid result") from None
+    shaped.setdefault("resultType", "complete")
+    shaped["_meta"] = {**shaped.get("_meta", {}), SERVER_INFO_META_KEY: identity}
+    return _encode(shaped).encode()
 
 
 def _failed(plain: _PlainRequest, error: Exception) -> tuple[int, bytes]:
