@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.skills.skill import Skill
+    from skills_core.skills.skill import Skill, SkillFile
 
 _MAX_DIRECTORIES = 1000
 # Most folders whose pages are cached.
 
 _MAX_ENTRIES = 1000
 # Most skills whose entries are cached.
+
+_MAX_CONTENTS = 200
+_SHORT = 16_384
+# Most files whose contents are cached as results, and the longest of them in bytes.
 
 
 def allow_all(_: str) -> bool:
@@ -65,6 +69,7 @@ class Snapshot:
         self._tools: dict[ListingLayout, dict[str, Any]] = {}
         self._directories: dict[str, Pager[FolderChild]] = {}
         self._entries: dict[str, KeptResult] = {}
+        self._contents: dict[tuple[str, str], KeptResult] = {}
 
     def apart(self) -> Snapshot:
         """Return the same lists for other purposes than answers to clients, which are told of changes of theirs."""
@@ -155,6 +160,18 @@ class Snapshot:
                 self._entries.clear()
             entry = {"skill": resources.skill_entry(skill), **self.envelope}
             found = self._entries[skill.path] = KeptResult(entry)
+        return found
+
+    def contents(self, uri: str, file: SkillFile, raw: bytes) -> KeptResult:
+        """Return the result of reading a file with the verified bytes `raw`, which is served at `uri`."""
+        key = (uri, file.digest)
+        found = self._contents.get(key)
+        if found is None:
+            found = KeptResult({"contents": [resources.contents_of(uri, file, raw)], **self.envelope})
+            if len(raw) <= _SHORT:
+                if len(self._contents) >= _MAX_CONTENTS:
+                    self._contents.clear()
+                self._contents[key] = found
         return found
 
     def directory(self, uri: str) -> Pager[FolderChild] | None:

@@ -12,7 +12,6 @@ from server.clients.layout import page_for
 from server.listing.envelope import EXTENSIONS, without_envelope
 from server.listing.extensions import extensions_of, read_for
 from server.listing.resources import (
-    contents_of,
     extra_contents,
     extra_resource,
     served_uri,
@@ -65,7 +64,7 @@ class ResourceHandlers:
             note_denied(RequestReason.ROLE)
         skill, file, raw = await self._host.read(uri, ctx)
         note_skill(skill, Use.READ)
-        return {"contents": [contents_of(served_uri(uri, skill, file), file, raw)], **view.envelope}
+        return view.contents(served_uri(uri, skill, file), file, raw)
 
 
 class _GetParams(types.RequestParams):

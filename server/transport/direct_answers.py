@@ -45,7 +45,7 @@ from server.wire.kept_result import KeptResult
 if TYPE_CHECKING:
     from mcp.server.context import HandlerResult
     from mcp.server.transport_security import TransportSecuritySettings
-    from mcp_types import ClientCapabilities, InitializeRequestParams, RequestParamsMeta
+    from mcp_types import RequestParamsMeta
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.protocol.server import SkillServer
@@ -143,12 +143,14 @@ class _Head(NamedTuple):
 
 
 class _Envelope(NamedTuple):
-    """The metadata of requests as a client sent it, and as the SDK reads it."""
+    """The metadata of requests as a client sent it, as the SDK reads it, and the session that the SDK makes of it.
+
+    Requests share the session: it only tells who the client is.
+    """
 
     sent: dict[str, Any]
     read: RequestParamsMeta | None
-    client: InitializeRequestParams | None
-    capabilities: ClientCapabilities | None
+    session: ServerSession
 
 
 class _PlainRequest(NamedTuple):
@@ -250,12 +252,8 @@ class DirectAnswers:
 
     def _context(self, plain: _PlainRequest, request: Request) -> ServerRequestContext[Any, Any]:
         envelope = plain.envelope
-        # One for each request, as the SDK has it: handlers may keep state in it.
-        connection = Connection(_NO_CHANNEL, protocol_version=VERSION, client_params=envelope.client)
-        connection.client_capabilities = envelope.capabilities
-        connection.initialized.set()
         return ServerRequestContext(
-            session=ServerSession(_NO_CHANNEL, connection, request_meta=envelope.read),
+            session=envelope.session,
             lifespan_context={},
             protocol_version=VERSION,
             method=plain.method,
@@ -315,8 +313,8 @@ def _envelope(raw: bytes) -> _Envelope | None:
         return None
     validate_client_request("tools/list", VERSION, {"_meta": meta})
     read = RequestParams.model_validate({"_meta": meta}, by_name=False).meta
-    known = Connection.from_envelope(VERSION, meta.get(CLIENT_INFO_META_KEY), meta[CLIENT_CAPABILITIES_META_KEY])
-    return _Envelope(meta, read, known.client_params, known.client_capabilities)
+    connection = Connection.from_envelope(VERSION, meta.get(CLIENT_INFO_META_KEY), meta[CLIENT_CAPABILITIES_META_KEY])
+    return _Envelope(meta, read, ServerSession(_NO_CHANNEL, connection, request_meta=read))
 
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode

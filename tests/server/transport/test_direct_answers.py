@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import mcp.server.streamable_http_manager as sdk
 import msgspec
 import pytest
 
@@ -113,6 +113,7 @@ def library(skills: Path, make_skill: MakeSkill) -> Path:
 def asked_of_sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Return the methods of the requests that the SDK's transport answers, as their headers name them."""
     found: list[str] = []
+    sdk = import_module("mcp.server.streamable_http_manager")
     original = sdk.handle_modern_request
 
     async def noting(*arguments: Any) -> None:
@@ -156,7 +157,7 @@ async def test_plain_requests_get_the_answers_of_the_sdk(
 
 
 async def test_views_of_roles_are_those_of_the_sdk(library: Path) -> None:
-    roles = {"access_roles": {"reader": ("other",)}, "access_default_roles": ("reader",)}
+    roles: dict[str, Any] = {"access_roles": {"reader": ("other",)}, "access_default_roles": ("reader",)}
     async with serving(library, **roles) as served:
         for name, message in PLAIN.items():
             body, headers = json.dumps(message).encode(), modern_headers(message)
