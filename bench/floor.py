@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_types import (
         CallToolRequestParams,
         CallToolResult,
+        ListPromptsResult,
         ListToolsResult,
         ReadResourceRequestParams,
         ReadResourceResult,
@@ -50,6 +51,7 @@ class Answers:
     """
 
     tools: ListToolsResult
+    prompts: ListPromptsResult
     schemas: dict[str, dict[str, Any]]
     activations: dict[str, CallToolResult]
     files: dict[str, CallToolResult]
@@ -97,6 +99,9 @@ def build(answers: Answers, skills: int) -> Server[Any]:
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         return answers.tools
 
+    async def list_prompts(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListPromptsResult:
+        return answers.prompts
+
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         given = params.arguments or {}
         if params.name == "read_skill_file":
@@ -111,6 +116,7 @@ def build(answers: Answers, skills: int) -> Server[Any]:
         instructions=f"Serves {skills} skills.",
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
         on_read_resource=read,
         get_tool_input_schema=answers.schemas.get,
     )
