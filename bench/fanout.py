@@ -201,15 +201,15 @@ async def _measured(server: _Server, edits: int, number: int) -> None:
     worker = spawning.Process(target=_activate, args=arguments, daemon=True)
     worker.start()
     try:
-        for kind in (server.found.quiet, server.found.beside):
+        for seconds in (server.found.quiet, server.found.beside):
             go.set()
             await asyncio.sleep(1)
-            if kind is server.found.beside:
+            if seconds is server.found.beside:
                 for each in range(edits):
                     await server.edit(number * 100 + each)
                     await asyncio.sleep(0.3)
             go.clear()
-            kind += await asyncio.to_thread(results.recv)
+            seconds.extend(await asyncio.to_thread(results.recv))
     finally:
         worker.terminate()
         worker.join()

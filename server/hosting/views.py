@@ -321,6 +321,8 @@ class Views:
             if entry.feed.announced is before:
                 entry.feed.announced = after
         self._announced = catalog
+        # Listeners act on all events of a reload at once, when the event loop runs next.
+        await anyio.lowlevel.checkpoint()
 
     def _entry(self, name: ViewName) -> _OpenView:
         entry = self._entries.get(name)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.datastructures import Headers
@@ -58,7 +58,7 @@ class _Response:
 class EventStreams:
     """ASGI middleware that tracks responses until `end` ends them."""
 
-    def __init__(self, app: ASGIApp, forward: Callable[[str, EventWriter], Awaitable[None]]) -> None:
+    def __init__(self, app: ASGIApp, forward: Callable[[str, EventWriter], Coroutine[Any, Any, None]]) -> None:
         """Serve `app`; `forward` is called with a session's id while its event stream is open, to write to it."""
         self._app = app
         self._forward = forward

@@ -22,8 +22,8 @@ from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, R
 
 from server.config.machine import current_environment
 from server.hosting.host import Host
-from server.protocol.server import SkillServer
 from server.protocol.deliveries import RecentEvents
+from server.protocol.server import SkillServer
 from server.transport.event_streams import EventStreams
 from server.transport.http import HttpServer
 from server.transport.listening import listen
