@@ -114,7 +114,7 @@ def build_app(
     sessions = ProfileSessions(settings.session_idle_seconds)
     narrowed = Profiles(host.settings.access.profiles)
     routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, narrowed, sessions, taken)
-    return EventStreams(_readable_from(settings, routed), server.handshake.reachable)
+    return EventStreams(_readable_from(settings, routed), server.handshake.forward)
 
 
 def _greet_at_root(app: Starlette, greeting: Greeting) -> None:
