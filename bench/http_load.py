@@ -201,7 +201,7 @@ def main() -> int:
         ours = Command(serve, HERE.parent, Path(name), settings)
         served = _started(stack, ours, folder, _token(ours) if options.token else "")
         link = HttpLink(served.process, served.port, Era.MODERN, START_SECONDS, served.token)
-        names, recorded = record(Client(link, Era.MODERN, served.process.spawned))
+        names, recorded = record(Client(link, Era.MODERN, served.process.spawned, served.process.pid))
         link.close()
         answers.write_text(json.dumps(recorded), encoding="utf-8")
         words = (sys.executable, "-m", "floor", "{dir}", "--answers", str(answers), "--port", "{port}")

@@ -36,7 +36,7 @@ def main() -> int:
     tables: list[list[Row]] = []
     with tempfile.TemporaryDirectory(prefix="skillserve-bench-") as folder:
         for count in options.skills:
-            rounds = 1 if options.quick or count >= LARGE else ROUNDS
+            rounds = 1 if options.quick or count >= LARGE else options.rounds
             tables.append(_measure(options, Path(folder) / str(count), count, rounds))
     if len(tables) > 1 and "requests" in options.parts:
         print(slopes(options.skills, tables))
@@ -99,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--corpora", type=Path, metavar="DIR", help="keep the corpora here, and use those that are here"
     )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of starts; with many skills there is one")
     parser.add_argument(
         "--quick", action="store_true", help="one round and few calls: only checks that everything works"
     )

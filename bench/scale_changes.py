@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edits import DEBOUNCE_MS
 from scale_corpus import skill_path
-from scale_limits import load
+from scale_limits import Cost, load
 from scale_measures import cpu_seconds, quantile, serves, settle, uri_of
 from scale_report import Row
 
@@ -56,7 +56,7 @@ def changes(place: Place, client: Client) -> list[Row]:
     path = place.sample[-1]
     added = f"added/added-{path.split('/')[1]}"
     many = [skill_path(number) for number in range(min(AT_ONCE, place.skills))]
-    limit = _seconds_to_load(place, many)
+    limit = _cost_to_load(place, many)
     client.subscribe([uri_of(path)])
     alone: dict[str, list[Told]] = {"edit": [], "added skill": [], "removed skill": []}
     try:
@@ -77,11 +77,11 @@ def changes(place: Place, client: Client) -> list[Row]:
     return [*rows, *_told_rows(f"{len(many):,} edits at once", [at_once], limit)]
 
 
-def _seconds_to_load(place: Place, paths: list[str]) -> float:
-    begin = time.perf_counter()
+def _cost_to_load(place: Place, paths: list[str]) -> Cost:
+    begin, cpu = time.perf_counter(), time.process_time()
     for path in paths:
         load(f"{place.root}/{path}")
-    return time.perf_counter() - begin
+    return Cost(time.perf_counter() - begin, time.process_time() - cpu)
 
 
 def _told(client: Client, change: Callable[[], None], is_served: Callable[[], bool]) -> Told:
@@ -99,20 +99,15 @@ def _told(client: Client, change: Callable[[], None], is_served: Callable[[], bo
     return Told(told, (settle(client.pid) - before) * 1e3)
 
 
-def _told_rows(name: str, trials: list[Told], limit: float | None = None) -> list[Row]:
-    """Return the medians of the trials; the limit, in seconds, is that of loading what changed."""
+def _told_rows(name: str, trials: list[Told], limit: Cost | None = None) -> list[Row]:
+    """Return the medians of the trials; the limit is that of loading what changed."""
     times = [trial.ms for trial in trials if trial.ms is not None]
-    limit_ms = limit * 1e3 if limit else None
+    wall, cpu = (limit.wall * 1e3, limit.cpu * 1e3) if limit else (None, None)
     fault = f"not told within {TOLD_TIMEOUT:g} s" if len(times) < len(trials) else ""
+    told = None if fault else statistics.median(times)
     return [
-        Row(
-            f"{name} told, ms past the debounce",
-            None if fault else statistics.median(times),
-            limit_ms,
-            "" if limit else "30 ms",
-            fault,
-        ),
-        Row("… CPU ms", statistics.median(trial.cpu for trial in trials), limit_ms),
+        Row(f"{name} told, ms past the debounce", told, wall, "" if limit else "30 ms", fault),
+        Row("… CPU ms", statistics.median(trial.cpu for trial in trials), cpu),
     ]
 
 

@@ -144,6 +144,9 @@ def _start(place: Place, home: str, root: Path) -> Start:
         first = client.timed("tools/list").end - client.spawned
         if root == place.root:
             _await_all(client, place.sample)
+        else:
+            # The first answers may come before the server is loaded; this one does not.
+            serves(client, "no/skill")
         complete = Cost(time.perf_counter() - client.spawned, cpu_seconds(client.pid))
         settled = settle(client.pid)
         memory = psutil.Process(client.pid).memory_full_info()
