@@ -22,6 +22,7 @@ from server.config.machine import own_command
 from server.config.settings.server import LogFormat
 from server.hosting.catalog_log import command_for, notices_of, served_from
 from server.hosting.host import Host
+from server.hosting.index_keeper import keep_index
 from server.hosting.views import role_rule
 from server.limits.descriptors import raise_descriptors
 from server.logs.text_logs import prepare_logs
@@ -110,6 +111,7 @@ async def _run_background(
     async with anyio.create_task_group() as group:
         group.start_soon(host.usage.run)
         group.start_soon(host.texts.run)
+        group.start_soon(keep_index, host.library, host.quiet.pause)
         group.start_soon(reload_when_asked, host)
         for part in parts:
             group.start_soon(part.run)

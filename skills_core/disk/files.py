@@ -20,7 +20,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -154,7 +154,8 @@ class Reader:
     """Reads files, and keeps the folders on the way open for the next reads; a context manager."""
 
     def __init__(self) -> None:
-        self._folders: dict[Location, int] = {}
+        # By root and path: the hash of a `Path` costs more than that of its text.
+        self._folders: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -200,8 +201,7 @@ class Reader:
             _plain_status(path)
         yield None, f"{location.path}{os.sep}"
 
-    @contextmanager
-    def entries(self, location: Location) -> Generator[Iterator[os.DirEntry[str]]]:
+    def entries(self, location: Location) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
         """List the folder at `location`; entries can be queried for metadata only within the block.
 
         Raises:
@@ -209,16 +209,14 @@ class Reader:
         """
         root, relative = location
         if _HANDLES and os.scandir in os.supports_fd:
-            with os.scandir(self._handle(root, relative)) as entries:
-                yield entries
-            return
+            return os.scandir(self._handle(root, relative))
         components = list(_components(root, relative.split("/") if relative else []))
         checked = [_plain_status(path) for path in components]
         with os.scandir(location.path) as entries:
             # Without handles, a listing is used only if the folder was the same before and after.
             listed = list(entries)
             _require_same(checked, [_plain_status(path) for path in components])
-            yield iter(listed)
+        return nullcontext(iter(listed))
 
     def _open(self, root: Path, folder: str, name: str) -> int:
         if not _HANDLES:
@@ -227,7 +225,7 @@ class Reader:
         return open_to_read(name, dir_fd=self._handle(root, folder))
 
     def _handle(self, root: Path, folder: str) -> int:
-        place = Location(root, folder)
+        place = (str(root), folder)
         handle = self._folders.get(place)
         if handle is not None:
             return handle

@@ -17,6 +17,7 @@ from skills_core.loading.discovery import LoadedSource, load_source, reload_sour
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
+    from skills_core.loading.index import SourceIndex
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill, SkillContent
 
@@ -70,19 +71,25 @@ class Library:
     """
 
     def __init__(
-        self, sources: Sequence[Source], environment: Callable[[], Environment], review: Review | None = None
+        self,
+        sources: Sequence[Source],
+        environment: Callable[[], Environment],
+        review: Review | None = None,
+        index: SourceIndex | None = None,
     ) -> None:
         """Load all sources; `environment` is called for each load, and returns what gates are evaluated against.
 
         `review` is called for each content that was loaded anew or has other siblings, and may add diagnostics and an
-        exclusion.
+        exclusion. What `index` has of a source is compared with the files, and not loaded again.
         """
+        self.index = index
+        self._index_lock = threading.Lock()
         self._environment = environment
         self._review = review
         self._lock = threading.Lock()
         self._known = environment()
         self._sources = tuple(sources)
-        self._loaded = [_load(source, self._known) for source in self._sources]
+        self._loaded = [_load(source, self._known, index) for source in self._sources]
         self._reviewed = [self._with_review(each, None, each) for each in self._loaded]
         self._catalog = build_catalog(self._reviewed, self._known)
 
@@ -134,6 +141,13 @@ class Library:
                 self._catalog = after
             return change
 
+    def save_index(self, pause: Callable[[], None] | None = None) -> None:
+        """Bring the index up to date with what is loaded now; `pause` may block to let others work."""
+        if self.index is not None:
+            with self._index_lock:
+                for loaded in self._loaded:
+                    self.index.save(loaded, pause)
+
     def _with_review(self, before: LoadedSource, reviewed: LoadedSource | None, loaded: LoadedSource) -> LoadedSource:
         """Return a loaded source with reviewed contents; those that did not change keep their review.
 
@@ -170,7 +184,7 @@ class Library:
         result: list[LoadedSource] = []
         for source, loaded in zip(self._sources, self._loaded, strict=True):
             if is_trusted(source, known) is loaded.main_only:
-                result.append(_load(source, known))
+                result.append(_load(source, known, self.index))
                 continue
             inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
             is_due = inside is None or inside or loaded.unread
@@ -178,10 +192,11 @@ class Library:
         return result
 
 
-def _load(source: Source, environment: Environment) -> LoadedSource:
+def _load(source: Source, environment: Environment, index: SourceIndex | None) -> LoadedSource:
     """Load a source; of an untrusted one only what lists its skills, because it may be huge."""
     if is_trusted(source, environment):
-        return load_source(source)
+        known = None if index is None else index.restore(source)
+        return load_source(source) if known is None else reload_source(known)
     return load_source(source.preview, main_only=True)
 
 

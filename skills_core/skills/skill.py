@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from skills_core.disk.files import Location, read_at_once, read_file
+from skills_core.disk.files import Fingerprint, Location, read_at_once, read_file
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillChangedError
 from skills_core.format.instructions import Instructions
@@ -25,7 +25,6 @@ from skills_core.skills.bodies import BODIES
 
 if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic, Reason
-    from skills_core.disk.files import Fingerprint
     from skills_core.disk.sources import Source
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import InstructionsHead
