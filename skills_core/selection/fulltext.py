@@ -231,14 +231,14 @@ class FullTextIndex:
     def saturations(self, word: str, count: int, total: int) -> list[tuple[int, float]]:
         """Return the rows that contain the word, unordered, with BM25's saturated term frequency for each.
 
-        `count` of the `total` rows contain the word.
+        `count` of the `total` rows contain the word; rows that could not be deleted may be among them.
         """
         if (known := self._found.get(word)) is not None:
             return known
         # Quoted, so that a word is never taken for an operator of the query language.
         query = '"' + word.replace('"', '""') + '"'
         # FTS5's inverse document frequency, which is divided out: it is zero for a word in half of the rows.
-        rarity = max(log((total - count + 0.5) / (count + 0.5)), 1e-6)
+        rarity = max(log((max(total, count) - count + 0.5) / (count + 0.5)), 1e-6)
         found: list[tuple[int, float]] = self._db.execute(_SATURATIONS, (rarity, query)).fetchall()
         if self._keep:
             if self._kept + len(found) > self._keep:

@@ -79,7 +79,7 @@ def test_a_file_that_is_not_the_one_that_was_loaded_has_no_body(
     elif how != "gone":
         path.write_bytes(raw.replace(b"Do", b"Un"))
     with pytest.raises(SkillChangedError) as caught:
-        print(found.body)
+        _ = found.body
     assert caught.value.paths == (path,)
     library.reload(caught.value.paths)
     assert [each.body for each in library.catalog.active] == (["Un {{this}}."] if how == "edited" else [])
@@ -93,7 +93,7 @@ def test_other_bytes_with_the_same_metadata_are_refused(one: Callable[[], Librar
     path.write_bytes(path.read_bytes().replace(b"Do", b"Un"))
     seen = replace(content.main, fingerprint=Fingerprint.of(path.stat()))
     with pytest.raises(SkillChangedError):
-        print(replace(content, main=seen).body)
+        _ = replace(content, main=seen).body
 
 
 @pytest.mark.usefixtures("small")
@@ -101,7 +101,7 @@ def test_other_bytes_with_the_same_metadata_are_refused(one: Callable[[], Librar
 def test_a_file_that_cannot_be_read_now_is_neither_changed_nor_gone(number: int, one: Callable[[], Library]) -> None:
     found = one().catalog.skill("one")
     with Faults(number).striking(), pytest.raises(FileUnavailableError):
-        print(found.body)
+        _ = found.body
     assert found.body == "Do {{this}}."
 
 
