@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 64
-_SHARE = 16
+_SHARE = 8
 # An update decides on so many skills at most, or on this part of all skills: then a full build costs as much.
 
 

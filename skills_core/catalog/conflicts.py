@@ -258,7 +258,7 @@ def _replaced(
             each.pop(position, None)
         name = claims.pop(position, None)
         if name is not None and holders.pop(name, None) is not None:
-            lowered[name.lower()] -= 1
+            _uncount(lowered, name.lower())
         if members[position] is None:
             del order[bisect_left(order, position)]
         elif name is None:
@@ -279,11 +279,17 @@ def _replaced(
         shadowing | outcome.shadowing,
         contested | outcome.contested,
         holders,
-        +lowered,
+        lowered,
         tuple(order),
         wanted,
         tuple(texts),
     )
+
+
+def _uncount(counts: Counter[str], text: str) -> None:
+    counts[text] -= 1
+    if not counts[text]:
+        del counts[text]
 
 
 def _with(positions: tuple[Position, ...], position: Position) -> tuple[Position, ...]:

@@ -51,11 +51,26 @@ class Change:
     @classmethod
     def between(cls, before: Catalog, after: Catalog) -> Change:
         """Return the difference between two catalogs of the same sources."""
+        if (step := after.step_from(before)) is not None:
+            gone = {skill.identity: skill for skill in step.gone}
+            come = {skill.identity: skill for skill in step.come}
+            return cls._of(before, after, gone, come)
         # Most reloads change few skills: equal beginnings and ends are skipped.
         start = _alike(before.skills, after.skills)
         end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
         old = {skill.identity: skill for skill in before.skills[start : len(before.skills) - end]}
         new = {skill.identity: skill for skill in after.skills[start : len(after.skills) - end]}
+        return cls._of(before, after, old, new)
+
+    @classmethod
+    def _of(
+        cls,
+        before: Catalog,
+        after: Catalog,
+        old: Mapping[tuple[Path, str], Skill],
+        new: Mapping[tuple[Path, str], Skill],
+    ) -> Change:
+        """Return the difference, given the skills that may differ by their identities, in the order of the catalog."""
         added = tuple(skill for place, skill in new.items() if place not in old)
         removed = tuple(skill for place, skill in old.items() if place not in new)
         pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
@@ -137,8 +152,7 @@ class Library:
             after = update_catalog(before, (self._reviewed, reviewed), (self._known, known))
             change = Change.between(before, after)
             self._loaded, self._reviewed, self._known = loaded, reviewed, known
-            if not after.is_same(before):
-                self._catalog = after
+            self._catalog = after
             return change
 
     def save_index(self, pause: Callable[[], None] | None = None) -> None:
@@ -170,7 +184,9 @@ class Library:
             else:
                 # The content is equal, but the metadata of its files may be newer.
                 contents[place] = replace(known[place], files=content.files, main=content.main)
-        return replace(loaded, contents=MappingProxyType(contents))
+        # What is beside a skill may have changed its review.
+        changed = frozenset(place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place))
+        return replace(loaded, contents=MappingProxyType(contents), changed=changed if known else None)
 
     def _current_environment(self) -> Environment:
         found = self._environment()

@@ -316,13 +316,17 @@ def _enclosing(folders: Iterable[str]) -> set[str]:
 
 def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
     """Return all folders below those that became skills or ceased to be skills."""
-    # What is below a folder that came or went came or went itself.
-    turned = [
-        f"{folder}/" if folder else ""
-        for folder in folders
-        if folder in before and folder in after and find_main(before[folder]) != find_main(after[folder])
-    ]
-    return {folder for folder in before | after if folder.startswith(tuple(turned))} if turned else set()
+    found: set[str] = set()
+    for folder in folders:
+        # What is below a folder that came or went came or went itself.
+        if folder in before and folder in after and find_main(before[folder]) != find_main(after[folder]):
+            waiting = [folder]
+            while waiting:
+                current = waiting.pop()
+                found.add(current)
+                below = {name for tree in (before, after) if current in tree for name in tree[current].folders}
+                waiting += [path for name in below if (path := join(current, name)) not in found]
+    return found
 
 
 def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
