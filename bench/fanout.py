@@ -45,12 +45,6 @@ ROOT = Path(__file__).parents[1]
 SERVE = (sys.executable, "-m", "server", "serve", "{dir}", "--transport", "http", "--port", "{port}")
 MAIN = f"{skill_name(0)}/SKILL.md"
 FLOOR = (sys.executable, str(Path(__file__).with_name("fanout_floor.py")), f"{{dir}}/{MAIN}", "URI", "{port}")
-    sys.executable,
-    str(Path(__file__).with_name("fanout_floor.py")),
-    f"{{dir}}/{skill_name(0)}/SKILL.md",
-    "URI",
-    "{port}",
-)
 URI = f"skill://{MAIN}"
 SKILLS = 50
 KINDS = 4
