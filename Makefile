@@ -82,6 +82,7 @@ bench: install
 	$(BIN)/python bench/login.py
 	$(BIN)/python bench/operation.py
 	$(BIN)/python bench/fairness.py
+	$(BIN)/python bench/fanout.py
 	$(BIN)/python bench/views.py
 	$(BIN)/python bench/hidden.py
 

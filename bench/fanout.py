@@ -5,7 +5,8 @@ and again. A skill is edited several times; given are the time until the last cl
 server for each notification, and the time of the activations meanwhile. Beside them, sessions are opened and left: what
 a session and a subscriber cost in memory.
 
-Several servers (`--server`, folders of this repository) are measured in turns, so that a busy machine slows all alike.
+Beside the server stands a floor that uses what the SDK has (`fanout_floor.py`). Several servers (`--server`, folders of
+this repository) are measured in turns, so that a busy machine slows all alike.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 SERVE = (sys.executable, "-m", "server", "serve", "{dir}", "--transport", "http", "--port", "{port}")
+MAIN = f"{skill_name(0)}/SKILL.md"
+FLOOR = (sys.executable, str(Path(__file__).with_name("fanout_floor.py")), f"{{dir}}/{MAIN}", "URI", "{port}")
+URI = f"skill://{MAIN}"
 SKILLS = 50
 KINDS = 4
 # Notifications of an edit of a description, for a client that listens to everything.
@@ -126,13 +130,12 @@ class _Server:
         self.readers = [asyncio.create_task(each.read()) for each in self.subscribers]
 
     async def _subscriber(self, number: int) -> _Subscriber:
-        uri = f"skill://{skill_name(0)}/SKILL.md"
         if number % 2:
             session = await open_session(self.port)
             stream = await send(self.port, "GET", session=session)
-            await ask(self.port, request(Era.HANDSHAKE, 2, "resources/subscribe", {"uri": uri}), session)
+            await ask(self.port, request(Era.HANDSHAKE, 2, "resources/subscribe", {"uri": URI}), session)
         else:
-            wanted = {"notifications": {**ALL_LISTS, "resourceSubscriptions": [uri]}}
+            wanted = {"notifications": {**ALL_LISTS, "resourceSubscriptions": [URI]}}
             stream = await send(self.port, "POST", request(Era.MODERN, 1, "subscriptions/listen", wanted))
         if stream.status != 200:  # noqa: PLR2004 - HTTP's own number
             raise BenchError(f"no stream: HTTP {stream.status}")
@@ -169,9 +172,13 @@ async def _all(make: Callable[[int], Awaitable[T]], count: int) -> list[T]:
 
 
 def _activate(port: int, name: str, go: Event, results: Connection) -> None:
-    """Activate a skill again and again, and send the seconds of each activation for each span in which `go` is set."""
+    """Activate a skill again and again, and send the seconds of each activation for each span in which `go` is set.
+
+    An empty list comes first, when it can begin.
+    """
     link = HttpLink(_Alive(), port, Era.MODERN, START_SECONDS)  # type: ignore[arg-type] # it is only asked if it runs
     numbers = itertools.count(1)
+    results.send([])
     while True:
         go.wait()
         found: list[float] = []
@@ -201,6 +208,7 @@ async def _measured(server: _Server, edits: int, number: int) -> None:
     worker = spawning.Process(target=_activate, args=arguments, daemon=True)
     worker.start()
     try:
+        await asyncio.to_thread(results.recv)
         for seconds in (server.found.quiet, server.found.beside):
             go.set()
             await asyncio.sleep(1)
@@ -232,16 +240,17 @@ def main() -> int:
     print("".join(f"{each:>16}" for each in (*columns, "opened, ms", "session, KB")), flush=True)
     with tempfile.TemporaryDirectory(prefix="skillserve-bench-") as name, ExitStack() as stack:
         servers: list[_Server] = []
-        for number, root in enumerate(options.server):
+        for number, root in enumerate([*options.server, None]):
             home, port = Path(name) / str(number), free_port()
             write_corpus(home / "skills", SKILLS)
-            settings = (("SKILLSERVE_ANALYTICS", "false"), ("PYTHONPATH", str(root)))
-            command = Command(SERVE, root, home, settings)
+            settings = (("SKILLSERVE_ANALYTICS", "false"), ("PYTHONPATH", str(root or ROOT)))
+            words = SERVE if root else tuple(URI if word == "URI" else word for word in FLOOR)
+            command = Command(words, root or ROOT, home, settings)
             process = stack.enter_context(running(command, home / "skills", port, piped=False))
             servers.append(_Server(process, port, home / "skills"))
         asyncio.run(_all_measured(servers, options))
-        for root, server in zip(options.server, servers, strict=True):
-            _print(root, server.found)
+        for title, server in zip([*(root.resolve().name for root in options.server), "floor"], servers, strict=True):
+            _print(title, server.found)
     return 0
 
 
@@ -264,7 +273,7 @@ async def _all_measured(servers: list[_Server], options: argparse.Namespace) -> 
             each.stream.close()
 
 
-def _print(root: Path, found: _Measured) -> None:
+def _print(title: str, found: _Measured) -> None:
     beside, quiet = sorted(found.beside), sorted(found.quiet)
     milliseconds = (
         statistics.median(found.last),
@@ -276,7 +285,7 @@ def _print(root: Path, found: _Measured) -> None:
     )
     shown = [f"{1000 * each:.{3 if number == 2 else 1}f}" for number, each in enumerate(milliseconds)]  # noqa: PLR2004 - CPU
     rest = (found.subscriber_kb, found.open_ms, found.session_kb)
-    print("".join(f"{each:>16}" for each in (*shown, *(f"{each:.1f}" for each in rest))), root.name, flush=True)
+    print("".join(f"{each:>16}" for each in (*shown, *(f"{each:.1f}" for each in rest))), title, flush=True)
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ async def test_a_client_that_does_not_read_delays_no_other_and_holds_no_more_tha
                         await served.host.feed(COMMON_VIEW).publish(ResourceUpdated(uri))
                     assert await stream.told() == [UPDATED] * len(uris)
                 transports = [each.transport for each in served.running.server_state.connections]
-                waiting = max(each._transport.get_write_buffer_size() for each in transports)
+                waiting = max(each._transport.get_write_buffer_size() for each in transports)  # type: ignore[attr-defined]
             # It does wait for its client, and 60 rounds would be 24 MB.
             assert 0 < waiting < 1_000_000
         finally:
