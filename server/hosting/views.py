@@ -18,6 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+import anyio.lowlevel
 import anyio.to_thread
 from msgspec import structs
 
@@ -31,7 +32,7 @@ from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
-    from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
+    from mcp.server.subscriptions import ServerEvent, SubscriptionBus
 
     from server.config.settings.access import AccessSettings
     from server.config.settings.model import Settings
@@ -52,6 +53,8 @@ COMMON_VIEW: ViewName = frozenset()
 MAX_VIEWS = 64
 """Most views whose snapshots are kept while no client listens to them; a further request builds a snapshot again."""
 
+_TOGETHER = 500
+# So many events are published without a pause.
 
 _Derived = TypeVar("_Derived")
 
@@ -168,31 +171,28 @@ class _Feed:
     def __init__(self, announced: Callable[[], View]) -> None:
         """Begin with no listeners; `announced` gives the view of the catalog that was announced last."""
         self._view_to_begin_with = announced
-        self._count = 0
+        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
+        self._published = 0
         self.announced: View | None = None
 
-    @cached_property
-    def _bus(self) -> InMemorySubscriptionBus:
-        # Views answer the first requests over stdio, before the SDK is loaded.
-        from mcp.server.subscriptions import InMemorySubscriptionBus  # noqa: PLC0415
-
-        return InMemorySubscriptionBus()
-
     async def publish(self, event: ServerEvent) -> None:
-        """Deliver an event to every listener."""
-        await self._bus.publish(event)
+        """Deliver an event to every listener; those of one reload are delivered together, unless they are very many."""
+        for listener in [*self._listeners.values()]:
+            listener(event)
+        self._published += 1
+        if not self._published % _TOGETHER:
+            await anyio.lowlevel.checkpoint()
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Add a listener; the returned function, which is called once, removes it."""
-        unsubscribe = self._bus.subscribe(listener)
-        self._count += 1
+        token = object()
+        self._listeners[token] = listener
         if self.announced is None:
             self.announced = self._view_to_begin_with()
 
         def end() -> None:
-            unsubscribe()
-            self._count -= 1
-            if not self._count:
+            self._listeners.pop(token, None)
+            if not self._listeners:
                 self.announced = None
 
         return end
@@ -321,6 +321,8 @@ class Views:
             if entry.feed.announced is before:
                 entry.feed.announced = after
         self._announced = catalog
+        # Listeners act on all events of a reload at once, when the event loop runs next.
+        await anyio.lowlevel.checkpoint()
 
     def _entry(self, name: ViewName) -> _OpenView:
         entry = self._entries.get(name)

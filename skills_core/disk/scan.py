@@ -130,11 +130,15 @@ class LinkIndex:
                 yield path if inside == "." else f"{path}/{inside}"
 
 
+_EMPTY = Listing()
+
+
 class Tree(dict[str, Listing]):
     """The listings of a source's folders, by path.
 
     `bounded` tells that the scan reached a bound. `entries` counts the entries that were read; those of a folder that
-    was listed twice count twice. `faulty` are the folders with unread entries.
+    was listed twice count twice. `faulty` are the folders with unread entries, `refusing` those with refused ones, and
+    `linking` those with links that are followed or lead out of the source.
     """
 
     bounded = False
@@ -144,6 +148,8 @@ class Tree(dict[str, Listing]):
         """Start with the listings of `known`, or empty."""
         super().__init__(known or ())
         self.faulty: set[str] = set(known.faulty) if known is not None else set()
+        self.refusing: set[str] = set(known.refusing) if known is not None else set()
+        self.linking: set[str] = set(known.linking) if known is not None else set()
 
     @property
     def unread(self) -> frozenset[str]:
@@ -152,16 +158,25 @@ class Tree(dict[str, Listing]):
 
     def enter(self, folder: str, listing: Listing) -> None:
         """Set the listing of a folder."""
+        self._note(self.get(folder, _EMPTY), folder, set.discard)
         self[folder] = listing
-        if listing.unread:
-            self.faulty.add(folder)
-        else:
-            self.faulty.discard(folder)
+        self._note(listing, folder, set.add)
 
     def drop(self, folder: str) -> Listing | None:
         """Remove a folder; return its listing."""
-        self.faulty.discard(folder)
-        return self.pop(folder, None)
+        listing = self.pop(folder, None)
+        if listing is not None:
+            self._note(listing, folder, set.discard)
+        return listing
+
+    def _note(self, listing: Listing, folder: str, change: Callable[[set[str], str], None]) -> None:
+        """Add a folder to the sets that a listing belongs to, or remove it."""
+        if listing.unread:
+            change(self.faulty, folder)
+        if listing.refused:
+            change(self.refusing, folder)
+        if listing.links or any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused):
+            change(self.linking, folder)
 
 
 class _TooManyEntriesError(Exception):
@@ -261,7 +276,7 @@ class _Walk:
         if not self.source.follow_symlinks:
             return True
         # The target of a link may have changed.
-        linking = sorted(folder for folder, listing in self.tree.items() if _has_links(listing))
+        linking = sorted(self.tree.linking)
         return all(self._relist(folder) for folder in linking if folder in self.tree and folder not in self.touched)
 
     def descend(self, start: str, *, breadth_first: bool = False) -> None:
@@ -453,10 +468,6 @@ class _Walk:
                 else:
                     found.files.append((name, fingerprint))
         return found.listing()
-
-
-def _has_links(listing: Listing) -> bool:
-    return bool(listing.links) or any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused)
 
 
 def _trail(source: Source, tree: Tree, path: str) -> Iterator[Location]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -43,11 +43,12 @@ def _nothing() -> MappingProxyType[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSource:
-    """A source with its loaded skills: `contents` maps their places, in order of path, to their contents.
+    """A source with its loaded skills: `contents` maps their places to their contents.
 
     `documents` are those of `contents` that are single files. `texts` are files, by path, that could be skills and are
     not. `unread` are the paths that the system could not read: their last known content stays, and each reload tries
-    again. With `main_only`, only the main file of each skill was read.
+    again. With `main_only`, only the main file of each skill was read. `changed` are the places whose contents differ
+    from those of the load before; None if that is not known.
     """
 
     source: Source
@@ -59,6 +60,15 @@ class LoadedSource:
     unread: frozenset[str] = frozenset()
     main_only: bool = False
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
+    changed: frozenset[str] | None = field(default=None, repr=False, compare=False)
+
+    def places_changed_since(self, before: LoadedSource) -> Collection[str]:
+        """Return the places whose contents came, went or changed since `before`, the load before this one."""
+        if self.changed is not None:
+            return self.changed
+        known = before.contents
+        places = [place for place, content in self.contents.items() if known.get(place) is not content]
+        return [*places, *(known.keys() - self.contents.keys())]
 
     @property
     def roots(self) -> frozenset[Path]:
@@ -219,7 +229,10 @@ def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
 
 @dataclass(slots=True)
 class _Loading:
-    """One load of a source: the new tree, and the contents loaded so far."""
+    """One load of a source: the new tree, the contents loaded so far, and the places that were looked at.
+
+    `touched` are the folders that were listed again; None if all were.
+    """
 
     before: LoadedSource
     reading: SourceReading
@@ -227,6 +240,7 @@ class _Loading:
     documents: dict[str, SkillContent]
     texts: dict[str, SkillFile]
     touched: frozenset[str] | None = None
+    entered: set[str] = field(default_factory=set)
 
     @property
     def source(self) -> Source:
@@ -238,6 +252,7 @@ class _Loading:
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is not one."""
+        self.entered.add(folder)
         if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
@@ -252,11 +267,13 @@ class _Loading:
         """Load the skills that are single files in a folder, and remove those that are gone."""
         for name, _ in self.before.tree.get(folder, Listing()).files:
             place = join(folder, name)
+            self.entered.add(place)
             self.texts.pop(place, None)
             if self.documents.pop(place, None) is not None and place not in self.tree:
                 self.contents.pop(place)
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
             place = join(folder, name)
+            self.entered.add(place)
             known = self.before.texts.get(place) or self.before.documents.get(place)
             loaded = load_document(self.reading, place, kind, known)
             if isinstance(loaded, SkillContent):
@@ -314,19 +331,22 @@ def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
 
 
 def _finish(loading: _Loading) -> LoadedSource:
-    source, tree, contents = loading.source, loading.tree, loading.contents
-    # Most reloads replace contents and keep the order.
-    in_order = [*contents] == [*loading.before.contents]
+    source, tree, contents, before = loading.source, loading.tree, loading.contents, loading.before
+    changed = None
+    if loading.touched is not None:
+        changed = frozenset(each for each in loading.entered if before.contents.get(each) is not contents.get(each))
+    has_same_places = changed is not None and all(each in contents and each in before.contents for each in changed)
     return LoadedSource(
         source,
         tree,
-        MappingProxyType(contents if in_order else dict(sorted(contents.items()))),
+        MappingProxyType(contents),
         MappingProxyType(loading.documents),
         MappingProxyType(loading.texts),
-        problems_of(source, tree, contents) if not in_order or _may_differ(loading) else loading.before.problems,
+        before.problems if has_same_places and not _may_differ(loading) else problems_of(source, tree, contents),
         tree.unread | loading.reading.unread,
         loading.reading.main_only,
         links_of(source, tree),
+        changed,
     )
 
 
@@ -334,8 +354,9 @@ def links_of(source: Source, tree: Tree) -> LinkIndex:
     """Return the links that are followed in a tree."""
     if not source.follow_symlinks:
         return LinkIndex()
-    found = ((folder, link) for folder, listing in tree.items() for link in listing.links)
-    return LinkIndex([(join(folder, name), target) for folder, (name, target) in found])
+    return LinkIndex(
+        [(join(folder, name), target) for folder in sorted(tree.linking) for name, target in tree[folder].links]
+    )
 
 
 def _may_differ(loading: _Loading) -> bool:
@@ -358,10 +379,9 @@ def problems_of(source: Source, tree: Tree, contents: Mapping[str, SkillContent]
     if "" not in tree:
         message = "the directory is missing; its skills are served again when it is back"
         return (Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, root),)
-    refusing = [folder for folder, listing in tree.items() if listing.refused]
     return capped(
         Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], source.shown(join(folder, name)))
-        for folder in sorted(refusing)
+        for folder in sorted(tree.refusing)
         if not any(above in contents for above in _enclosing([folder]))
         for name, reason in tree[folder].refused
         if reason in _PROBLEMS

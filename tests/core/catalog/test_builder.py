@@ -62,7 +62,7 @@ def _has_another_name(name: str, skill: Skill) -> bool:
 
 
 def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
-    """Return what users see of a catalog, and the order of its lists."""
+    """Return what users see of a catalog, the order of its lists, and the whole outcome of conflicts over names."""
     lists = (catalog.skills, catalog.active, catalog.offered, catalog.conditional)
     names = {name for skill in catalog.skills for name in (skill.path, *skill.content.names, *skill.path.split("/"))}
     return (
@@ -71,6 +71,7 @@ def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
         {name: found.key for name in names if (found := catalog.get(name))},
         {name: list(folder.children) for name in names if (folder := catalog.directory(f"skill://{name}"))},
         [repr(catalog.restricted(partial(_has_another_name, name))) for name in sorted(names)],
+        catalog.settlement,
     )
 
 
