@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,7 @@ def is_above_schedules(folder: str) -> bool:
     return folder.endswith("/agenvoy/skills")
 
 
+@lru_cache(maxsize=8192)
 def is_ignored(name: str) -> bool:
     """Tell whether a file or folder of this name is left out of all skills."""
     return _IGNORED.fullmatch(name) is not None
@@ -112,7 +114,8 @@ class ListingBuilder:
 
     def listing(self) -> Listing:
         """Return the sorted listing; the known one if it is the same."""
-        self.files.sort(key=itemgetter(0))
+        # Names differ, so that nothing else is compared.
+        self.files.sort()
         self.folders.sort()
         files, folders, known = tuple(self.files), tuple(self.folders), self.known
         others = self.refused or self.links or self.unread or known.refused or known.links or known.unread

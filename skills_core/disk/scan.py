@@ -261,7 +261,8 @@ class _Walk:
             self.gitignore = GitIgnore(self.source.root, self.reader, self._locate)
 
     def _locate(self, folder: str) -> Location:
-        return locate(self.source, self.tree, folder)
+        source = self.source
+        return locate(source, self.tree, folder) if source.follow_symlinks else Location(source.root, folder)
 
     def rescan(self, paths: Iterable[str]) -> bool:
         """Scan paths again; return False if a folder above one is gone, so that the tree may be wrong."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
 from skills_core.disk.files import Reader
-from skills_core.disk.folders import EVALS, Listing, find_main
+from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.scan import LinkIndex, Tree, join, locate, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
@@ -109,6 +109,8 @@ def _is_stub_at(reader: Reader, location: Location) -> bool:
 
 _AT_ROOT_ONLY = "SOUL.MD"
 
+_MAIN_FILES = frozenset({MAIN_FILE, MAIN_FILE_LOWERCASE})
+
 _SUPPORTING_FOLDERS = frozenset({"references", "agents", "scripts"})
 # Folders below `.skills` and `.claude/skills` whose Markdown files are supporting files.
 
@@ -118,14 +120,18 @@ _BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 
 def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
+    # Most folders have no such file, and this is asked of every folder.
+    named = [name for name, _ in tree[folder].files if name.lower().endswith(".md") and name not in _MAIN_FILES]
+    if not named or source.kinds <= {SkillKind.FOLDER}:
+        return
     parts = {part.lower() for part in folder.split("/")}
     folders = (*source.root.parts, *folder.split("/"))
     is_below = holds_documents(folders)
-    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
+    if not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
         return
     found = [
         (name, kind)
-        for name, _ in tree[folder].files
+        for name in named
         if (kind := kind_of_file(folders, name)) is not None and _is_wanted(source, folder, name, kind, below=is_below)
     ]
     if found and not _is_in_skill(tree, folder):

@@ -158,15 +158,17 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
             continue
         if not entry.listings or entry.listings[0][0] != place:
             continue
-        for folder, listing in entry.listings:
-            tree.enter(folder, listing)
+        tree.update(entry.listings)
         for each in entry.contents:
             content = _content(each, source.root)
             contents[each.place] = content
             if each.kind is not SkillKind.FOLDER:
                 documents[each.place] = content
         texts.update(entry.texts)
-    tree.entries = sum(len(each.files) + len(each.folders) + len(each.refused) for each in tree.values())
+    for folder, listing in tree.items():
+        tree.entries += len(listing.files) + len(listing.folders) + len(listing.refused)
+        if listing.unread:
+            tree.faulty.add(folder)
     return LoadedSource(
         source,
         tree,
