@@ -158,21 +158,19 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
             continue
         if not entry.listings or entry.listings[0][0] != place:
             continue
-        tree.update(entry.listings)
+        for folder, listing in entry.listings:
+            tree.enter(folder, listing)
+            tree.entries += len(listing.files) + len(listing.folders) + len(listing.refused)
         for each in entry.contents:
             content = _content(each, source.root)
             contents[each.place] = content
             if each.kind is not SkillKind.FOLDER:
                 documents[each.place] = content
         texts.update(entry.texts)
-    for folder, listing in tree.items():
-        tree.entries += len(listing.files) + len(listing.folders) + len(listing.refused)
-        if listing.unread:
-            tree.faulty.add(folder)
     return LoadedSource(
         source,
         tree,
-        MappingProxyType(dict(sorted(contents.items()))),
+        MappingProxyType(contents),
         MappingProxyType(documents),
         MappingProxyType(texts),
         problems_of(source, tree, contents),
