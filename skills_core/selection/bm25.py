@@ -18,17 +18,16 @@ from heapq import nlargest
 from itertools import accumulate, compress, islice, takewhile
 from math import log
 from operator import is_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.selection.fulltext import FIELDS, texts_of
 from skills_core.selection.policy import Band
-from skills_core.selection.postings import BLOCK
 
 if TYPE_CHECKING:
     from skills_core.selection.policy import SelectionPolicy
-    from skills_core.selection.postings import Block, CountedTexts, TextIndex
+    from skills_core.selection.postings import Postings, TextIndex
     from skills_core.skills.skill import Skill, SkillContent
 
 logger = logging.getLogger(__name__)
@@ -50,6 +49,9 @@ _MAX_FOUND = 2_000
 # Of these, the best so far.
 
 _UNREADABLE = -1
+
+IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...]]
+"""What the index needs of a content: its key and its texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,8 @@ class SkillRows:
         # In the order of the skills: the row of each, 0 if its content is not indexed.
         self._rows = array("q")
         self._at: dict[int, tuple[Skill, ...]] = {}
-        # A byte for each row of a block, 1 if it is one of these.
-        self._members: dict[int, bytearray] = {}
+        # A byte for each row of the index, 1 if it is one of these.
+        self._members = bytearray()
         # By identity: the contents that are not indexed, each with the places of its skills.
         self._lacking: dict[int, tuple[SkillContent, list[int]]] = {}
         self._words = 0
@@ -163,25 +165,26 @@ class SkillRows:
         """Return up to `most` contents that are not indexed yet, None for all."""
         return [content for content, _ in islice(self._lacking.values(), most)]
 
-    def counted(self, content: SkillContent) -> CountedTexts | None:
-        """Return what the index adds for a content; None if its file cannot be read. Any thread may call it."""
+    @staticmethod
+    def read(content: SkillContent) -> IndexedTexts | None:
+        """Return the key and the texts of a content; None if its file cannot be read. Any thread may call it."""
         try:
-            return self._texts.counted(key_of(content), texts_of(content))
+            return key_of(content), texts_of(content)
         except SkillsError as error:
             # The reload that is due brings another content.
             logger.info("%s cannot be searched yet: %s", one_line(content.name), error)
             return None
 
-    def fill(self, contents: Sequence[SkillContent], counted: Sequence[CountedTexts | None]) -> None:
+    def fill(self, contents: Sequence[SkillContent], texts: Sequence[IndexedTexts | None]) -> None:
         """Index contents that may be lacking."""
-        known = {each.key: each for each in counted if each is not None}
-        rows = dict(zip(known, self._texts.add([*known.values()]), strict=True))
+        known = dict(filter(None, texts))
+        rows = dict(zip(known, self._texts.add(known), strict=True))
         if self._texts.generation != self._generation:
             return
-        for content, each in zip(contents, counted, strict=True):
+        for content, each in zip(contents, texts, strict=True):
             _, places = self._lacking.pop(id(content), (content, ()))
             for place in places:
-                self._rows[place] = row = _UNREADABLE if each is None else rows[each.key]
+                self._rows[place] = row = _UNREADABLE if each is None else rows[each[0]]
                 self._join(self._skills[place], row)
         self._changed()
 
@@ -191,11 +194,16 @@ class SkillRows:
 
     def _join(self, skill: Skill, row: int) -> None:
         if row > 0:
+            self._enlarge()
             if row not in self._at:
-                block, low = divmod(row, BLOCK)
-                self._members.setdefault(block * BLOCK, bytearray(BLOCK))[low] = 1
+                self._members[row] = 1
                 self._words += self._texts.lengths[row]
             self._at[row] = (*self._at.get(row, ()), skill)
+
+    def _enlarge(self) -> None:
+        """Make room for the rows that the index has."""
+        if (more := len(self._texts.lengths) - len(self._members)) > 0:
+            self._members.extend(bytes(more))
 
     def _leave(self, skill: Skill, row: int) -> None:
         if row > 0:
@@ -204,14 +212,14 @@ class SkillRows:
                 self._at[row] = others
             else:
                 del self._at[row]
-                block, low = divmod(row, BLOCK)
-                self._members[block * BLOCK][low] = 0
+                self._members[row] = 0
                 self._words -= self._texts.lengths[row]
 
     def search(
         self, words: Sequence[str], policy: SelectionPolicy, also: Sequence[Skill] = ()
     ) -> tuple[QueryTerms, list[Hit]]:
         """Return the best hits, then those of `also` that contain a word of the query."""
+        self._enlarge()
         terms = self._weigh(words)
         # Tags leave only some of the skills, and `also` can be any.
         top = None if also or policy.include_tags or policy.exclude_tags else policy.top_k
@@ -240,8 +248,7 @@ class SkillRows:
     def _count(self, stem: str) -> int:
         count = self._counts.get(stem)
         if count is None:
-            blocks = [(block, self._members.get(block.first)) for block in self._texts.postings(stem)]
-            count = sum(sum(map(members.__getitem__, block.rows)) for block, members in blocks if members is not None)
+            count = sum(map(self._members.__getitem__, self._texts.postings(stem).rows))
             self._counts[stem] = count
         return count
 
@@ -276,22 +283,19 @@ class SkillRows:
         base, by_length = self._norms()
         lengths = self._texts.lengths
         weight *= _SATURATION + 1
-        for first, rows, counts, _ in self._texts.postings(stem):
-            members = self._members.get(first)
-            if members is None:
-                continue
-            for low, count in compress(zip(rows, counts, strict=True), map(members.__getitem__, rows)):
-                row = first + low
-                scores[row] += weight * count / (count + base + by_length * lengths[row])
+        rows, counts, _ = self._texts.postings(stem)
+        for row, count in compress(zip(rows, counts, strict=True), map(self._members.__getitem__, rows)):
+            scores[row] += weight * count / (count + base + by_length * lengths[row])
 
     def _complete(self, scores: dict[int, float], stems: Iterable[tuple[str, float]]) -> None:
         """Add to the rows with a score what further stems give them."""
         base, by_length = self._norms()
         lengths = self._texts.lengths
-        blocks = _by_block(scores)
+        found = [*scores]
         for stem, weight in stems:
-            for block, row, at in _places(self._texts.postings(stem), blocks):
-                count = block.counts[at]
+            postings = self._texts.postings(stem)
+            for row, at in _places(postings, found):
+                count = postings.counts[at]
                 scores[row] += weight * (_SATURATION + 1) * count / (count + base + by_length * lengths[row])
 
     def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[Hit]:
@@ -311,10 +315,10 @@ class SkillRows:
     def reasons(self, terms: QueryTerms, hits: Sequence[Hit]) -> list[Reasons]:
         """Return the reasons for each of the hits."""
         found: dict[int, dict[str, int]] = {hit.row: {} for hit in hits}
-        blocks = _by_block(found)
         for stem in terms.words:
-            for block, row, at in _places(self._texts.postings(stem), blocks):
-                found[row][stem] = block.fields[at]
+            postings = self._texts.postings(stem)
+            for row, at in _places(postings, found):
+                found[row][stem] = postings.fields[at]
         return [_reasons(found[hit.row], terms) for hit in hits]
 
 
@@ -325,22 +329,13 @@ def _promising(scores: Mapping[int, float], least: float) -> dict[int, float]:
     return kept
 
 
-def _by_block(rows: Iterable[int]) -> dict[int, list[int]]:
-    blocks: dict[int, list[int]] = defaultdict(list)
-    for row in rows:
-        blocks[row - row % BLOCK].append(row)
-    return blocks
-
-
-def _places(postings: Iterable[Block], wanted: Mapping[int, Iterable[int]]) -> Iterator[tuple[Block, int, int]]:
-    """Yield the block, the row and the place in the block of each posting of a wanted row."""
-    for block in postings:
-        rows = block.rows
-        for row in wanted.get(block.first, ()):
-            low = row - block.first
-            at = bisect_left(rows, low)
-            if at < len(rows) and rows[at] == low:
-                yield block, row, at
+def _places(postings: Postings, wanted: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield each wanted row that is in the postings, with its place there."""
+    rows = postings.rows
+    for row in wanted:
+        at = bisect_left(rows, row)
+        if at < len(rows) and rows[at] == row:
+            yield row, at
 
 
 def _reasons(found: Mapping[str, int], terms: QueryTerms) -> Reasons:

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import unicodedata
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,6 @@ _STOP_WORD_TEXT = (
 _STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 
 _WORD = re.compile(r"[^\W_]+")
-_BETWEEN_WORDS = {code: " " for code in range(128) if not chr(code).isalnum()}
-
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _APOSTROPHE = re.compile("(?<=[a-z])['\u2019](?=[a-z])")
 # Thai to Khmer, kana and ideographs, Hangul: scripts whose words are not, or not always, separated by spaces.
@@ -99,11 +97,6 @@ def content_words(text: str) -> list[str]:
     return [word for word in words if word not in _STOP_WORDS] or words
 
 
-def words_of(text: str) -> list[str]:
-    """Return the words of a folded text in order, repeated ones too."""
-    return text.translate(_BETWEEN_WORDS).split() if text.isascii() else _WORD.findall(text)
-
-
 def _split_unspaced(run: re.Match[str]) -> str:
     return f" {' '.join([*run[0], *_pairs(run[0])])} "
 
@@ -152,18 +145,11 @@ class Stems:
     def of(self, words: Iterable[str]) -> dict[str, str]:
         """Return the stem of each word that has one, in the order of the words."""
         listed = list(dict.fromkeys(words))
-        known = self.known(listed)
-        return {word: stem for word in listed if (stem := known[word]) is not None}
-
-    def known(self, words: Iterable[str]) -> Mapping[str, str | None]:
-        """Return a mapping that has the stems of at least these words, None for a word that has none."""
-        wanted, before = set(words), self._known
-        new = wanted - before.keys()
-        if not new:
-            return before
-        found = self._found([*new])
         known = self._known
-        return known if wanted <= known.keys() else {**{word: before[word] for word in wanted - new}, **found}
+        new = [word for word in listed if word not in known]
+        if new:
+            known = {**{word: known[word] for word in listed if word in known}, **self._found(new)}
+        return {word: stem for word in listed if (stem := known[word]) is not None}
 
     def _found(self, words: list[str]) -> dict[str, str | None]:
         found: dict[str, str | None] = dict.fromkeys(words)

@@ -1,9 +1,8 @@
-"""Which texts contain a word, in which fields and how often: an inverted index in SQLite, in memory or in a file.
+"""Which texts contain a word, in which fields and how often: an index over SQLite's FTS5, in memory or in a file.
 
-A content is indexed once, under a key that is a digest of its texts, and has a row number that is never used again. The
-postings of a stem are its rows, in blocks of `BLOCK` rows, each in the order of the rows. A content that no skill has
-any more stays: it may come back, and whoever searches names the rows that count. So one index serves searches over
-different skills, whose scores do not depend on what the others hold.
+A content is indexed once, under a key that is a digest of its texts, and has a row number that is never used again. A
+content that no skill has any more stays: it may come back, and whoever searches knows which rows count. So one index
+serves searches over different skills, whose scores do not depend on what the others hold.
 
 Processes share a file: each adds what it misses, in transactions that look first whether another has added it. The file
 is only a cache. If it cannot be read or written, or is damaged, the index goes on in memory, without what was in it:
@@ -14,10 +13,8 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import sys
 import weakref
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,56 +22,39 @@ from threading import RLock
 from typing import NamedTuple, TypeVar
 
 from skills_core.diagnostics import one_line
-from skills_core.selection.fulltext import Stems, words_of
+from skills_core.selection.fulltext import FIELDS, Stems
 
 logger = logging.getLogger(__name__)
 
-BLOCK = 1024
-"""Rows of one block: what an added content writes anew of the postings of each of its words."""
-
 # The weight of each field in BM25, before saturation; tuned on the first half of the labelled queries.
-_WEIGHTS = (10, 8, 5, 1)
+_WEIGHTS = dict(zip(FIELDS, (10, 8, 5, 1), strict=True))
 
-_BITS = (1, 2, 4, 8)
-# Of the fields.
+_BITS = {field: 1 << number for number, field in enumerate(FIELDS)}
 
-_MAX_COUNT = 0xFFFF
-
-_VERSION = f"1 {sys.byteorder}"
+_VERSION = "1"
 # Of the tables and of what makes words and stems; a file of another version is emptied.
 
 _CACHED = 2_000_000
-# Postings that are kept in memory, of 5 bytes each: common words are in most queries.
+# Postings that are kept in memory, of 9 bytes each: common words are in most queries.
 
+_COLUMNS = ", ".join(FIELDS)
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about(name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS contents(row INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB UNIQUE, length INTEGER)",
-    """CREATE TABLE IF NOT EXISTS postings(
-        stem TEXT, block INTEGER, rows BLOB, counts BLOB, fields BLOB, PRIMARY KEY(stem, block)) WITHOUT ROWID""",
+    # Contentless: the texts are those of the files.
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5({_COLUMNS}, content='', tokenize='porter unicode61')",
 )
-_APPEND = """INSERT INTO postings VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-    rows = CAST(rows || excluded.rows AS BLOB), counts = CAST(counts || excluded.counts AS BLOB),
-    fields = CAST(fields || excluded.fields AS BLOB)"""
+_ADD = f"INSERT INTO texts(rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
 
 _Result = TypeVar("_Result")
 
 
-class Block(NamedTuple):
-    """Postings of one stem: `rows`, less `first`, with the weighted count of the stem in each and a bit per field."""
+class Postings(NamedTuple):
+    """The rows that have a stem, in order, with its weighted count in each, and a bit for each field that has it."""
 
-    first: int
     rows: array[int]
     counts: array[int]
     fields: array[int]
-
-
-class CountedTexts(NamedTuple):
-    """The texts of one content: their number of words and, by stem, the weighted count and a bit per field."""
-
-    key: bytes
-    length: int
-    counts: Mapping[str, int]
-    fields: Mapping[str, int]
 
 
 class TextIndex:
@@ -90,7 +70,7 @@ class TextIndex:
         self.generation = 0
         self.lengths = array("I", [0])
         self._lock = RLock()
-        self._cache: dict[str, list[Block]] = {}
+        self._cache: dict[str, Postings] = {}
         self._cached = 0
         self._path = path
         self._db = self._opened(path)
@@ -110,32 +90,14 @@ class TextIndex:
         """Return the row of each key; 0 if it is not indexed."""
         return self._safely(lambda: self._found(keys), lambda: [0] * len(keys))
 
-    def counted(self, key: bytes, texts: Iterable[str]) -> CountedTexts:
-        """Count the words of texts in the order of `fulltext.FIELDS`, for `add`."""
-        words = [Counter(words_of(text)) for text in texts]
-        stems = self.stems.known(set[str]().union(*words))
-        counts: dict[str, int] = {}
-        fields: dict[str, int] = {}
-        for bit, weight, each in zip(_BITS, _WEIGHTS, words, strict=True):
-            for word, times in each.items():
-                stem = stems[word]
-                if stem is None:
-                    continue
-                counts[stem] = counts.get(stem, 0) + weight * times
-                fields[stem] = fields.get(stem, 0) | bit
-        length = sum(each.total() for each in words)
-        if length * max(_WEIGHTS) > _MAX_COUNT:
-            counts = {stem: min(count, _MAX_COUNT) for stem, count in counts.items()}
-        return CountedTexts(key, length, counts, fields)
+    def add(self, texts: Mapping[bytes, Sequence[str]]) -> list[int]:
+        """Index texts that are not indexed yet, by key and in the order of `fulltext.FIELDS`; return their rows."""
+        return self._safely(lambda: self._added(texts), lambda: self._added(texts))
 
-    def add(self, counted: Sequence[CountedTexts]) -> list[int]:
-        """Index texts that are not indexed yet; return their rows."""
-        return self._safely(lambda: self._added(counted), lambda: self._added(counted))
-
-    def postings(self, stem: str) -> list[Block]:
-        """Return the postings of a stem, which may name rows that the caller does not know."""
+    def postings(self, stem: str) -> Postings:
+        """Return the postings of a stem, also those of rows that the caller does not know."""
         found = self._cache.get(stem)
-        return self._safely(lambda: self._read(stem), list) if found is None else found
+        return self._safely(lambda: self._read(stem), _no_postings) if found is None else found
 
     def follow(self) -> int:
         """Return the generation, after a look whether another process has emptied the file."""
@@ -186,42 +148,43 @@ class TextIndex:
         self.lengths[row] = length
         return row
 
-    def _added(self, counted: Sequence[CountedTexts]) -> list[int]:
-        coming: dict[int, dict[str, Block]] = {}
+    def _added(self, texts: Mapping[bytes, Sequence[str]]) -> list[int]:
         with self._transaction():
             self._follow()
-            rows = self._found([key for key, *_ in counted])
-            for at, (key, length, counts, fields) in enumerate(counted):
+            rows = self._found(texts)
+            for at, (key, fields) in enumerate(texts.items()):
                 if rows[at]:
                     continue
-                made = self._db.execute("INSERT INTO contents(key, length) VALUES (?, ?)", (key, length)).lastrowid
-                rows[at] = row = self._noted(made or 0, length)
-                number, low = divmod(row, BLOCK)
-                blocks = coming.setdefault(number, {})
-                for (stem, count), bits in zip(counts.items(), fields.values(), strict=True):
-                    block = blocks.get(stem)
-                    if block is None:
-                        block = blocks[stem] = Block(number, array("H"), array("H"), array("B"))
-                    block.rows.append(low)
-                    block.counts.append(count)
-                    block.fields.append(bits)
-            for blocks in coming.values():
-                self._db.executemany(_APPEND, ((stem, *block) for stem, block in sorted(blocks.items())))
+                row = self._db.execute("INSERT INTO contents(key) VALUES (?)", (key,)).lastrowid or 0
+                self._db.execute(_ADD, (row, *fields))
+                (sizes,) = self._db.execute("SELECT sz FROM texts_docsize WHERE id = ?", (row,)).fetchone()
+                length = sum(_numbers(sizes))
+                self._db.execute("UPDATE contents SET length = ? WHERE row = ?", (length, row))
+                rows[at] = self._noted(row, length)
         self._cache, self._cached = {}, 0
         return rows
 
-    def _read(self, stem: str) -> list[Block]:
-        select = "SELECT block, rows, counts, fields FROM postings WHERE stem = ? ORDER BY block"
-        blocks = [
-            Block(number * BLOCK, array("H", rows), array("H", counts), array("B", fields))
-            for number, rows, counts, fields in self._db.execute(select, (stem,))
-        ]
-        size = sum(len(block.rows) for block in blocks)
-        if self._cached + size > _CACHED:
+    def _read(self, stem: str) -> Postings:
+        found = _no_postings()
+        rows, counts, fields = found
+        last, known = 0, len(self.lengths)
+        for row, field in self._db.execute("SELECT doc, col FROM instances WHERE term = ?", (stem,)):
+            if row != last:
+                if row >= known:
+                    # Another process has just added it.
+                    break
+                rows.append(row)
+                counts.append(_WEIGHTS[field])
+                fields.append(_BITS[field])
+                last = row
+            else:
+                counts[-1] += _WEIGHTS[field]
+                fields[-1] |= _BITS[field]
+        if self._cached + len(rows) > _CACHED:
             self._cache, self._cached = {}, 0
-        self._cache[stem] = blocks
-        self._cached += size
-        return blocks
+        self._cache[stem] = found
+        self._cached += len(rows)
+        return found
 
     def _generation_in_file(self) -> str:
         (found,) = self._db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone() or ("0",)
@@ -237,7 +200,7 @@ class TextIndex:
         with self._transaction():
             self._follow()
             self._written = str(int(self._written) + 1)
-            self._db.execute("DELETE FROM postings")
+            self._db.execute("INSERT INTO texts(texts) VALUES ('delete-all')")
             self._db.execute("DELETE FROM contents")
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('generation', ?)", (self._written,))
         self._forget()
@@ -270,8 +233,23 @@ def _connected(owner: object, path: Path | None) -> sqlite3.Connection:
         database.execute(table)
     known = database.execute("SELECT value FROM about WHERE name = 'version'").fetchone()
     if known != (_VERSION,):
-        database.execute("DELETE FROM postings")
+        database.execute("INSERT INTO texts(texts) VALUES ('delete-all')")
         database.execute("DELETE FROM contents")
         database.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (_VERSION,))
     database.execute("COMMIT")
+    database.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab(main, texts, instance)")
     return database
+
+
+def _no_postings() -> Postings:
+    return Postings(array("I"), array("I"), array("B"))
+
+
+def _numbers(raw: bytes) -> Iterator[int]:
+    """Yield the numbers of a text in SQLite's format, in which all bytes but the last of a number have the high bit."""
+    number = 0
+    for byte in raw:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:  # noqa: PLR2004 - the high bit
+            yield number
+            number = 0
