@@ -21,8 +21,8 @@ from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillsError
-from skills_core.selection.fulltext import FIELDS, texts_of
+from skills_core.errors import FileUnavailableError, SkillChangedError
+from skills_core.selection.fulltext import FIELDS, texts_of, texts_without_body
 from skills_core.selection.policy import Band
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ _MAX_POSTINGS = 20_000
 
 _MAX_FOUND = 2_000
 # Of these, the best so far.
-
-_UNREADABLE = -1
 
 IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...]]
 """What the index needs of a content: its key and its texts."""
@@ -94,14 +92,15 @@ class Hit:
     row: int
 
 
-def key_of(content: SkillContent) -> bytes:
-    """Return the key under which a content is indexed: a digest of all that `texts_of` returns for it."""
+def key_of(content: SkillContent, *, has_body: bool = True) -> bytes:
+    """Return the key under which a content is indexed: a digest of all that makes its texts."""
     front = content.instructions.frontmatter
     digest = blake2b(digest_size=16)
-    body = content.main.digest if content.main is not None else content.instructions.body
-    for text in (content.name, front.description, front.when_to_use or "", *front.triggers, "", *front.tags, body):
-        # The separator cannot be in a text of a file.
+    body = content.main.digest if content.main is not None else content.readable_body
+    for text in (content.name, front.description, front.when_to_use or "", *front.triggers, "", *front.tags):
+        # No text of a file contains the separator.
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    digest.update(body.encode("utf-8", "surrogatepass") if has_body else b"\0")
     return digest.digest()
 
 
@@ -166,25 +165,25 @@ class SkillRows:
         return [content for content, _ in islice(self._lacking.values(), most)]
 
     @staticmethod
-    def read(content: SkillContent) -> IndexedTexts | None:
-        """Return the key and the texts of a content; None if its file cannot be read. Any thread may call it."""
+    def read(content: SkillContent) -> IndexedTexts:
+        """Return the key and the texts of a content, without the body if it cannot be read. Any thread may call it."""
         try:
             return key_of(content), texts_of(content)
-        except SkillsError as error:
+        except (SkillChangedError, FileUnavailableError) as error:
             # The reload that is due brings another content.
-            logger.info("%s cannot be searched yet: %s", one_line(content.name), error)
-            return None
+            logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
+            return key_of(content, has_body=False), texts_without_body(content)
 
-    def fill(self, contents: Sequence[SkillContent], texts: Sequence[IndexedTexts | None]) -> None:
+    def fill(self, contents: Sequence[SkillContent], texts: Sequence[IndexedTexts]) -> None:
         """Index contents that may be lacking."""
-        known = dict(filter(None, texts))
+        known = dict(texts)
         rows = dict(zip(known, self._texts.add(known), strict=True))
         if self._texts.generation != self._generation:
             return
-        for content, each in zip(contents, texts, strict=True):
+        for content, (key, _) in zip(contents, texts, strict=True):
             _, places = self._lacking.pop(id(content), (content, ()))
             for place in places:
-                self._rows[place] = row = _UNREADABLE if each is None else rows[each[0]]
+                self._rows[place] = row = rows[key]
                 self._join(self._skills[place], row)
         self._changed()
 
@@ -193,7 +192,7 @@ class SkillRows:
         self._row_of_skill = None
 
     def _join(self, skill: Skill, row: int) -> None:
-        if row > 0:
+        if row:
             self._enlarge()
             if row not in self._at:
                 self._members[row] = 1
@@ -206,7 +205,7 @@ class SkillRows:
             self._members.extend(bytes(more))
 
     def _leave(self, skill: Skill, row: int) -> None:
-        if row > 0:
+        if row:
             others = tuple(other for other in self._at[row] if other is not skill)
             if others:
                 self._at[row] = others

@@ -9,7 +9,7 @@ import re
 import sqlite3
 import unicodedata
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -110,10 +110,24 @@ def _pairs(run: str) -> list[str]:
 
 
 def texts_of(content: SkillContent) -> tuple[str, ...]:
-    """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers."""
+    """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers.
+
+    Raises:
+        SkillChangedError: the body is not on disk any more.
+        FileUnavailableError: it cannot be read now.
+    """
+    return (*_texts_of_front(content), index_text(content.body))
+
+
+def texts_without_body(content: SkillContent) -> tuple[str, ...]:
+    """Return the index texts of a content whose file cannot be read."""
+    return (*_texts_of_front(content), "")
+
+
+def _texts_of_front(content: SkillContent) -> Iterator[str]:
     front = content.instructions.frontmatter
     description = "\n".join((front.description, front.when_to_use or "", *front.triggers))
-    return tuple(map(index_text, (content.name, description, "\n".join(front.tags), content.readable_body)))
+    return map(index_text, (content.name, description, "\n".join(front.tags)))
 
 
 _TOKENIZE = "tokenize='porter unicode61'"

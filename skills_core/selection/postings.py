@@ -16,12 +16,13 @@ import sqlite3
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple, TypeVar
 
 from skills_core.diagnostics import one_line
+from skills_core.disk.files import make_private
 from skills_core.selection.fulltext import FIELDS, Stems
 
 logger = logging.getLogger(__name__)
@@ -34,8 +35,13 @@ _BITS = {field: 1 << number for number, field in enumerate(FIELDS)}
 _VERSION = "1"
 # Of the tables and of what makes words and stems; a file of another version is emptied.
 
+_MAX_ROW = 50_000_000
+# What a damaged file says beyond must not fill the memory.
+
 _CACHED = 2_000_000
 # Postings that are kept in memory, of 9 bytes each: common words are in most queries.
+
+_BUSY_SECONDS = 2.0
 
 _COLUMNS = ", ".join(FIELDS)
 _TABLES = (
@@ -115,22 +121,29 @@ class TextIndex:
             except (sqlite3.Error, ValueError, OverflowError) as error:
                 if self._path is None:
                     raise
-                logger.warning("the search index goes on in memory: %s: %s", one_line(str(self._path)), error)
-                self._path = None
                 self._db.close()
-                self._db = _connected(self, None)
+                self._db = self._in_memory(self._path, error)
                 self._forget()
                 return otherwise()
 
     def _opened(self, path: Path | None) -> sqlite3.Connection:
-        try:
-            return _connected(self, path)
-        except sqlite3.DatabaseError as error:
-            if path is None:
-                raise
-            logger.warning("the search index is kept in memory: %s: %s", one_line(str(path)), error)
-            self._path = None
-            return _connected(self, None)
+        if path is not None:
+            try:
+                make_private(path)
+                return _connected(self, path)
+            except (OSError, sqlite3.Error) as error:
+                return self._in_memory(path, error)
+        return _connected(self, None)
+
+    def _in_memory(self, path: Path, error: Exception) -> sqlite3.Connection:
+        """Give up the file, which is removed if it is damaged."""
+        logger.warning("the search index is kept in memory: %s: %s", one_line(str(path)), one_line(str(error)))
+        self._path = None
+        if not isinstance(error, OSError | sqlite3.OperationalError):
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(OSError):
+                    Path(f"{path}{suffix}").unlink()
+        return _connected(self, None)
 
     def _found(self, keys: Iterable[bytes]) -> list[int]:
         rows: list[int] = []
@@ -143,6 +156,8 @@ class TextIndex:
         return rows
 
     def _noted(self, row: int, length: int) -> int:
+        if not 0 < row <= _MAX_ROW:
+            raise ValueError(f"row {row}")
         if row >= len(self.lengths):
             self.lengths.extend([0] * (row + 1 - len(self.lengths)))
         self.lengths[row] = length
@@ -223,7 +238,9 @@ class TextIndex:
 
 def _connected(owner: object, path: Path | None) -> sqlite3.Connection:
     """Return a connection to a database with the tables."""
-    database = sqlite3.connect(":memory:" if path is None else path, check_same_thread=False, isolation_level=None)
+    database = sqlite3.connect(
+        ":memory:" if path is None else path, timeout=_BUSY_SECONDS, check_same_thread=False, isolation_level=None
+    )
     weakref.finalize(owner, database.close)
     if path is not None:
         for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -8000"):

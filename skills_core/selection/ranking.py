@@ -13,7 +13,7 @@ import math
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -128,11 +128,8 @@ _MIN_FALLBACK_SCORE = 0.0001
 _MOSTLY_STALE = 1000
 """Contents in an index from which it is emptied if most of them are of no skill any more."""
 
-_BATCH = 256
+_BATCH = 128
 # Contents that are written to an index at once.
-
-_STEP = 8
-# Contents that are read between two pauses when an index is filled ahead.
 
 _Ranked = TypeVar("_Ranked", Hit, Match)
 
@@ -169,23 +166,21 @@ class SkillSearch:
         with self._lock:
             return 0 if self._index is None else self._index.missing
 
-    def warm(self, skills: tuple[Skill, ...]) -> Iterator[int]:
-        """Index skills ahead, a few at each step, and yield after each how many remain; others may search meanwhile."""
+    def warm(self, skills: tuple[Skill, ...], pause: Callable[[], None] = lambda: None) -> None:
+        """Index skills ahead; `pause` is called often and may block. Others may search meanwhile."""
         index = self._index
         while index is not None:
             with self._lock:
                 index.update(skills)
-                contents, remaining = index.lacking(_BATCH), index.missing
-            texts: list[IndexedTexts | None] = []
-            for content in contents:
-                texts.append(index.read(content))
-                if len(texts) % _STEP == 0:
-                    yield remaining
+                contents = index.lacking(_BATCH)
             if not contents:
                 return
+            texts: list[IndexedTexts] = []
+            for content in contents:
+                pause()
+                texts.append(index.read(content))
             with self._lock:
                 index.fill(contents, texts)
-            yield remaining - len(contents)
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
@@ -294,7 +289,7 @@ class _WordRanking(Generic[_Ranked]):
 
 
 def open_texts(path: Path | None = None) -> TextIndex | None:
-    """Return an index of texts for searches, in the file at `path` or in memory; None without a full-text index."""
+    """Return an index of texts for searches, in the file at `path` or in memory; None if SQLite has no FTS5."""
     try:
         return TextIndex(path)
     except sqlite3.Error as error:
