@@ -127,6 +127,11 @@ class SkillRows:
         self._row_of_skill: dict[int, int] | None = None
 
     @property
+    def is_current(self) -> bool:
+        """Whether the index still has what it had at the last update."""
+        return self._generation == self._texts.generation
+
+    @property
     def missing(self) -> int:
         """The number of contents that are not indexed yet."""
         return len(self._lacking)
@@ -178,7 +183,7 @@ class SkillRows:
         """Index contents that may be lacking."""
         known = dict(texts)
         rows = dict(zip(known, self._texts.add(known), strict=True))
-        if self._texts.generation != self._generation:
+        if not self.is_current:
             return
         for content, (key, _) in zip(contents, texts, strict=True):
             _, places = self._lacking.pop(id(content), (content, ()))

@@ -237,10 +237,19 @@ class SkillSearch:
         with self._lock:
             if self._own is not None and len(self._own) > max(_MOSTLY_STALE, 2 * len(skills)):
                 self._own.clear()
-            self._index.update(skills)
-            self._fill(self._index)
-            terms, hits = self._index.search(query_words(query), policy, also)
+            found = self._searched(self._index, skills, query, policy, also)
+            if not self._index.is_current:
+                # The file of the index has failed, or another process has emptied it.
+                found = self._searched(self._index, skills, query, policy, also)
+        terms, hits = found
         return _WordRanking(hits, partial(self._with_reasons, self._index, terms), sum(terms.weights.values()))
+
+    def _searched(
+        self, index: SkillRows, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, also: Sequence[Skill]
+    ) -> tuple[QueryTerms, list[Hit]]:
+        index.update(skills)
+        self._fill(index)
+        return index.search(query_words(query), policy, also)
 
     def _fill(self, index: SkillRows) -> None:
         contents = index.lacking(self._at_once)
