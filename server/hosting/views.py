@@ -1,10 +1,10 @@
 """Views: what each group of callers sees of the library, and the events that tell them of its changes.
 
 A `ViewRule` names the view of each request and decides which skills and tools a view has. Each view has a snapshot of
-its own part of the catalog, built when the first request of the view comes, and again by each reload; a search index
-of its own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; a
-log of what changed in the skills that it offers; and a feed of events, which is published to only while it has
-listeners. Without a rule there is one view, which shows the whole catalog and has all tools.
+its own part of the catalog, built when the first request of the view comes, and again by each reload; a search of its
+own over an index of texts that all views share, whose scores depend on no skill outside the view; a log of what changed
+in the skills that it offers; and a feed of events, which is published to only while it has listeners. Without a rule
+there is one view, which shows the whole catalog and has all tools.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
@@ -25,6 +25,7 @@ from msgspec import structs
 from server.access import Principal, PrincipalKind, Profiles, Roles, principal_of, profile_of
 from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.hosting.changes import OfferChanges, events_of
+from server.hosting.searches import AT_ONCE, SharedTexts
 from server.listing.snapshot import Snapshot, allow_all
 from skills_core.errors import SkillsError, did_you_mean, similar_to
 from skills_core.live.library import Change, Library
@@ -127,6 +128,15 @@ class View(Snapshot):
         """
         return self.kept.search.select(self.catalog.offered, query, policy, words_only=words_only)
 
+    def prepare_search(self, pause: Callable[[], None]) -> None:
+        """Index the offered skills, so that a search need not; `pause` is called often, and may block."""
+        self.kept.search.warm(self.catalog.offered, pause)
+
+    @property
+    def unsearched(self) -> int:
+        """How many contents of skills the last search left out, because they are not indexed yet."""
+        return self.kept.search.unsearched
+
 
 class PerView(Generic[_Derived]):
     """What is derived once from each view, and forgotten together with it; worker threads may share it."""
@@ -153,16 +163,27 @@ class _Kept:
     """
 
     def __init__(
-        self, reranker: Reranker | None, allows: Callable[[str], bool], shows: Callable[[Skill], bool] | None
+        self,
+        reranker: Reranker | None,
+        texts: SharedTexts,
+        allows: Callable[[str], bool],
+        shows: Callable[[Skill], bool] | None,
     ) -> None:
         self._reranker = reranker
+        self._texts = texts
+        self._lock = Lock()
+        self._search: SkillSearch | None = None
         self.allows = allows
         self.shows = shows
         self.changes = OfferChanges()
 
-    @cached_property
+    @property
     def search(self) -> SkillSearch:
-        return SkillSearch(self._reranker)
+        texts = self._texts.index()
+        with self._lock:
+            if self._search is None:
+                self._search = SkillSearch(self._reranker, texts=texts, at_once=AT_ONCE)
+            return self._search
 
 
 class _Feed:
@@ -235,6 +256,7 @@ class Views:
         self._rule = rule
         self._used = used
         self._reranker = reranker
+        self._texts = SharedTexts(library)
         self._entries: OrderedDict[ViewName, _OpenView] = OrderedDict()
         self._prepared: dict[ViewName, _Prepared] = {}
         self._held: Catalog | None = None
@@ -381,8 +403,8 @@ class Views:
 
     def _kept(self, name: ViewName) -> _Kept:
         if self._rule is None:
-            return _Kept(self._reranker, allow_all, None)
-        return _Kept(self._reranker, partial(self._rule.allows, name), partial(self._rule.shows, name))
+            return _Kept(self._reranker, self._texts, allow_all, None)
+        return _Kept(self._reranker, self._texts, partial(self._rule.allows, name), partial(self._rule.shows, name))
 
     def _settings_of(self, name: ViewName) -> Settings:
         return self._settings if self._rule is None else self._rule.settings_of(name, self._settings)

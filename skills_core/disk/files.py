@@ -66,6 +66,40 @@ def open_to_change(path: str | Path, mode: int = 0o600, *, creates: bool = True,
     return os.open(path, flags | (os.O_CREAT if creates else 0) | (os.O_APPEND if appends else 0), mode)
 
 
+def is_private(path: Path) -> bool:
+    """Tell whether there is a file that only this user can have written.
+
+    Raises:
+        PermissionError: the file or its folder belongs to another user, or others may access it.
+        OSError: the system cannot tell.
+    """
+    try:
+        folder, file = path.parent.stat(), path.lstat()
+    except FileNotFoundError:
+        return False
+    if not (stat.S_ISREG(file.st_mode) and stat.S_ISDIR(folder.st_mode)):
+        raise PermissionError(f"{path} is not a regular file")
+    if hasattr(os, "geteuid"):
+        if {folder.st_uid, file.st_uid} != {os.geteuid()}:
+            raise PermissionError(f"{path} or its folder belongs to another user")
+        if file.st_mode & 0o077 or folder.st_mode & 0o022:
+            raise PermissionError(f"other users may access {path} or write its folder")
+    return True
+
+
+def make_private(path: Path) -> None:
+    """Make sure that there is a file that only this user can have written, and its folder.
+
+    Raises:
+        PermissionError: as in `is_private`.
+        OSError: the file cannot be made.
+    """
+    if not is_private(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(open_to_change(path))
+        is_private(path)
+
+
 MAX_FILE_SIZE = 16 * 1024 * 1024
 """Maximum size of a served file in bytes; the Skills extension allows no larger skill."""
 

@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import sqlite3
-import stat
 import sys
 import time
 import zlib
@@ -30,7 +28,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import yaml
 
 from skills_core.diagnostics import one_line
-from skills_core.disk.files import open_to_change
+from skills_core.disk.files import is_private, make_private
 from skills_core.disk.scan import parent
 
 if TYPE_CHECKING:
@@ -101,7 +99,7 @@ class SourceIndex:
     def restore(self, source: Source) -> LoadedSource | None:
         """Return a source as it was loaded last, to be compared with the disk; None if nothing is known of it."""
         try:
-            if not self._is_usable():
+            if not is_private(self.path):
                 return None
             from skills_core.loading.records import restored  # noqa: PLC0415 - few users have an index
 
@@ -122,13 +120,9 @@ class SourceIndex:
         if loaded.main_only or before is loaded or (before is None and len(loaded.contents) < self._least):
             return
         try:
-            if not self._is_usable():
+            if not is_private(self.path):
                 before = None
-                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                # SQLite would create it for everyone to read.
-                os.close(open_to_change(self.path))
-                if not self._is_usable():
-                    return
+                make_private(self.path)
             with closing(self._connect()) as connection:
                 connection.executescript(_TABLES)
                 self._write(connection, before, loaded, pause)
@@ -140,7 +134,7 @@ class SourceIndex:
     def state(self) -> IndexState | None:
         """Return what the file has; None if there is none, or none that is used."""
         try:
-            if not self._is_usable():
+            if not is_private(self.path):
                 return None
             size = self.path.stat().st_size
         except OSError:
@@ -195,25 +189,6 @@ class SourceIndex:
             connection.close()
             raise
         return connection
-
-    def _is_usable(self) -> bool:
-        """Tell whether there is a file that only this user can have written.
-
-        Raises:
-            PermissionError: the file or its folder belongs to another user, or others may access it.
-        """
-        try:
-            folder, file = self.path.parent.stat(), self.path.lstat()
-        except FileNotFoundError:
-            return False
-        if not (stat.S_ISREG(file.st_mode) and stat.S_ISDIR(folder.st_mode)):
-            raise PermissionError(f"{self.path} is not a regular file")
-        if hasattr(os, "geteuid"):
-            if {folder.st_uid, file.st_uid} != {os.geteuid()}:
-                raise PermissionError(f"{self.path} or its folder belongs to another user")
-            if file.st_mode & 0o077 or folder.st_mode & 0o022:
-                raise PermissionError(f"other users may access {self.path} or write its folder")
-        return True
 
     def _note(self, error: Exception) -> None:
         """Throw a damaged file away, and log the first failure."""
