@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.catalog.catalog import Catalog, FoundSource, order_of
@@ -63,9 +64,9 @@ class Decider:
         self.trusted = tuple(is_trusted(loaded.source, environment) for loaded in sources)
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield a candidate for everything that was loaded."""
+        """Yield a candidate for everything that was loaded, in the order of the positions."""
         for rank, loaded in enumerate(self._sources):
-            for content in loaded.contents.values():
+            for _, content in sorted(loaded.contents.items(), key=itemgetter(0)):
                 yield Candidate(rank, loaded.source, content)
 
     def competes(self, candidate: Candidate) -> bool:
