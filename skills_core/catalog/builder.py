@@ -12,7 +12,8 @@ its name, its path or what they require. Its result equals that of a full build.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.catalog.catalog import Catalog, FoundSource, order_of
@@ -63,9 +64,9 @@ class Decider:
         self.trusted = tuple(is_trusted(loaded.source, environment) for loaded in sources)
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield a candidate for everything that was loaded."""
+        """Yield a candidate for everything that was loaded, in the order of the positions."""
         for rank, loaded in enumerate(self._sources):
-            for content in loaded.contents.values():
+            for _, content in sorted(loaded.contents.items(), key=itemgetter(0)):
                 yield Candidate(rank, loaded.source, content)
 
     def competes(self, candidate: Candidate) -> bool:
@@ -280,44 +281,52 @@ def _update(
     if len(changes) > most:
         return None
 
-    def stands(skill: Skill, candidate: Candidate) -> bool:
-        """Tell whether the skill, as the candidate, has the standing that it has now."""
-        return decider.standing(candidate, before.settlement) == standing_of(skill, before_requirements=True)
-
-    def stays(change: _Changed) -> bool:
-        """Tell whether a change concerns no other skill."""
-        if change.skill is None or change.after is None or not _look_alike_to_others(change):
-            return False
-        return stands(change.skill, change.after) and before.settlement.has_same_room(change.after)
-
     # What gates depend on may have changed.
     rank_of = {each.source.root: rank for rank, each in enumerate(loaded[1])}
     for skill in before.conditional:
         candidate = Candidate(rank_of[skill.source.root], skill.source, skill.content)
-        if candidate.position not in changes and not stands(skill, candidate):
+        if candidate.position not in changes and not _stands(skill, candidate, decider, before):
             changes[candidate.position] = _Changed(skill, candidate, candidate)
-    staying = {position for position, each in changes.items() if stays(each)}
+    staying = {position for position, each in changes.items() if _stays(each, decider, before)}
     moving = {position: each for position, each in changes.items() if position not in staying}
-    settlement = before.settlement
-    if moving:
-        settled = _settled(before, decider, moving, loaded[1], most)
-        if settled is None:
-            return None
-        settlement, concerned = settled
-        changes |= concerned
-        staying -= concerned.keys()
-        if not _apart_by_requirements(before, [changes[each] for each in moving.keys() | concerned.keys()]):
-            return None
+    if not moving:
+        return _revised(decider, changes, staying, before.settlement)
+    settled = _settled(before, decider, moving, loaded[1], most)
+    if settled is None:
+        return None
+    settlement, concerned = settled
+    if not _apart_by_requirements(before, [*{**moving, **concerned}.values()]):
+        return None
+    return _revised(decider, changes | concerned, staying - concerned.keys(), settlement)
+
+
+def _stands(skill: Skill, candidate: Candidate, decider: Decider, before: Catalog) -> bool:
+    """Tell whether the skill, as the candidate, has the standing that it has now."""
+    return decider.standing(candidate, before.settlement) == standing_of(skill, before_requirements=True)
+
+
+def _stays(change: _Changed, decider: Decider, before: Catalog) -> bool:
+    """Tell whether a change concerns no other skill."""
+    skill, after = change.skill, change.after
+    if skill is None or after is None or not _look_alike_to_others(change):
+        return False
+    return _stands(skill, after, decider, before) and before.settlement.has_same_room(after)
+
+
+def _revised(
+    decider: Decider, changes: Mapping[Position, _Changed], staying: Container[Position], settlement: Settlement
+) -> _Update:
+    """Return the update that changes amount to; those that are `staying` keep their standing."""
     gone, come = list[Skill](), list[Skill]()
     for position, (skill, _, after) in changes.items():
-        revised = None
+        revised: Skill | None = None
         if after is not None:
-            keeps = skill is not None and position in staying
-            standing = standing_of(skill) if skill and keeps else decider.standing(after, settlement)
+            keeps = skill if position in staying else None
+            standing = standing_of(keeps) if keeps is not None else decider.standing(after, settlement)
             revised = _same_or_new(skill, decider.skill(after, settlement, standing))
         if revised is not skill:
-            gone += [skill] if skill else []
-            come += [revised] if revised else []
+            gone += [skill] if skill is not None else []
+            come += [revised] if revised is not None else []
     return _Update(tuple(gone), tuple(come), settlement)
 
 

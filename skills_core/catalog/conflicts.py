@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import count, groupby
 from operator import itemgetter
@@ -112,10 +113,10 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
     claims = {each.position: each.name for each in candidates}
     if before is not None and before.claims == claims and all(map(before.has_same_room, candidates)):
         return before
-    at = dict(zip(claims, candidates, strict=True))
-    order = sorted(at)
-    outcome = _decide({position: at[position] for position in order})
-    wanted = {placement.path: (position,) for position, placement in outcome.placements.items()}
+    known = dict(zip(claims, candidates, strict=True))
+    order = sorted(known)
+    outcome = _decide({position: known[position] for position in order})
+    wanted: dict[str, tuple[Position, ...]] = {each.path: (at,) for at, each in outcome.placements.items()}
     for position, texts in outcome.contested.items():
         for text in texts:
             wanted[text] = _with(wanted.get(text, ()), position)
@@ -126,7 +127,7 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
 
 def resettle(
     before: Settlement, changed: Mapping[Position, Candidate | None], now: Callable[[Position], Candidate], most: int
-) -> tuple[Settlement, Set[Position]] | None:
+) -> tuple[Settlement, AbstractSet[Position]] | None:
     """Return the settlement after candidates changed, and all that the change may concern.
 
     `changed` has the candidates by their positions, None for those that are gone; `now` returns the others. Returns
@@ -195,7 +196,7 @@ def _place_of(position: Position) -> str:
 def _below(
     values: Sequence[_T], prefix: str, text_of: Callable[[_T], str], before: tuple[int, ...] = ()
 ) -> Iterator[_T]:
-    """Yield those of sorted values whose text begins with a prefix; each value is its text, or `before` and the text."""
+    """Yield those of sorted values whose text begins with a prefix; a value is its text, or `before` and the text."""
     start: Any = (*before, prefix) if before else prefix
     for number in range(bisect_left(values, start), len(values)):
         value: Any = values[number]
@@ -245,15 +246,16 @@ def _decide(candidates: Mapping[Position, Candidate]) -> _Outcome:
 
 
 def _replaced(
-    before: Settlement, concerned: Set[Position], members: Mapping[Position, Candidate | None], outcome: _Outcome
+    before: Settlement,
+    concerned: AbstractSet[Position],
+    members: Mapping[Position, Candidate | None],
+    outcome: _Outcome,
 ) -> Settlement:
     """Return a settlement with the outcome for all candidates that are concerned."""
     claims, placements, holders = dict(before.claims), dict(before.placements), dict(before.holders)
     shadowing, contested, room = dict(before.shadowing), dict(before.contested), dict(before.room)
-    wanted, lowered, texts, order = dict(before.wanted), Counter(before.lowered), [*before.texts], [*before.order]
+    lowered, order = Counter(before.lowered), [*before.order]
     for position in concerned:
-        for text in before.wanted_by(position):
-            _leave(wanted, texts, text, position)
         for each in (placements, shadowing, contested, room):
             each.pop(position, None)
         name = claims.pop(position, None)
@@ -267,11 +269,6 @@ def _replaced(
     holders |= outcome.holders
     for name in outcome.holders:
         lowered[name.lower()] += 1
-    for position in outcome.placements:
-        for text in outcome.wanted_by(position):
-            if text not in wanted:
-                insort(texts, text)
-            wanted[text] = _with(wanted.get(text, ()), position)
     return Settlement(
         claims,
         room | outcome.room,
@@ -281,9 +278,24 @@ def _replaced(
         holders,
         lowered,
         tuple(order),
-        wanted,
-        tuple(texts),
+        *_wanted_then(before, concerned, outcome),
     )
+
+
+def _wanted_then(
+    before: Settlement, concerned: AbstractSet[Position], outcome: _Outcome
+) -> tuple[Mapping[str, tuple[Position, ...]], Sequence[str]]:
+    """Return `wanted` and `texts` with the outcome for all candidates that are concerned."""
+    wanted, texts = dict(before.wanted), [*before.texts]
+    for position in concerned:
+        for text in before.wanted_by(position):
+            _leave(wanted, texts, text, position)
+    for position in outcome.placements:
+        for text in outcome.wanted_by(position):
+            if text not in wanted:
+                insort(texts, text)
+            wanted[text] = _with(wanted.get(text, ()), position)
+    return wanted, tuple(texts)
 
 
 def _uncount(counts: Counter[str], text: str) -> None:

@@ -185,7 +185,9 @@ class Library:
                 # The content is equal, but the metadata of its files may be newer.
                 contents[place] = replace(known[place], files=content.files, main=content.main)
         # What is beside a skill may have changed its review.
-        changed = frozenset(place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place))
+        changed = frozenset(
+            place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place)
+        )
         return replace(loaded, contents=MappingProxyType(contents), changed=changed if known else None)
 
     def _current_environment(self) -> Environment:
