@@ -158,17 +158,15 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
             continue
         if not entry.listings or entry.listings[0][0] != place:
             continue
-        tree.update(entry.listings)
+        for folder, listing in entry.listings:
+            tree.enter(folder, listing)
         for each in entry.contents:
             content = _content(each, source.root)
             contents[each.place] = content
             if each.kind is not SkillKind.FOLDER:
                 documents[each.place] = content
         texts.update(entry.texts)
-    for folder, listing in tree.items():
-        tree.entries += len(listing.files) + len(listing.folders) + len(listing.refused)
-        if listing.unread:
-            tree.faulty.add(folder)
+    tree.entries = sum(len(each.files) + len(each.folders) + len(each.refused) for each in tree.values())
     return LoadedSource(
         source,
         tree,

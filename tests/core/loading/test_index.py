@@ -106,8 +106,10 @@ def restarted(source: Source, path: Path) -> LoadedSource:
 def text_of(loaded: LoadedSource) -> str:
     """Return all of what was loaded as a text; unlike `==`, it tells types and fingerprints apart."""
     parts = [dict(sorted(each.items())) for each in (loaded.tree, loaded.contents, loaded.documents, loaded.texts)]
-    texts = [repr([replace(each, folders=frozenset()), sorted(each.folders)]) for each in loaded.contents.values()]
-    rest = (list(loaded.contents), loaded.problems, loaded.unread, loaded.tree.bounded, loaded.tree.faulty)
+    texts = [
+        repr([replace(each, folders=frozenset()), sorted(each.folders)]) for _, each in sorted(loaded.contents.items())
+    ]
+    rest = (sorted(loaded.contents), loaded.problems, loaded.unread, loaded.tree.bounded, loaded.tree.faulty)
     return repr((parts[0], texts, sorted(parts[2]), parts[3], rest))
 
 
