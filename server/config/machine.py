@@ -185,7 +185,7 @@ def cache_home() -> Path:
 def private_folders() -> tuple[Path, ...]:
     """Return the folders of this user's state and settings, which no workspace shows; they need not exist."""
     places = current_places()
-    return (state_home(), places.config_home / "skillserve", places.home / ".jdai")
+    return (state_home(), cache_home(), places.config_home / "skillserve", places.home / ".jdai")
 
 
 def private_places(settings: Settings) -> tuple[Path, ...]:

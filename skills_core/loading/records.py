@@ -160,17 +160,17 @@ def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
             continue
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
-            tree.entries += len(listing.files) + len(listing.folders) + len(listing.refused)
         for each in entry.contents:
             content = _content(each, source.root)
             contents[each.place] = content
             if each.kind is not SkillKind.FOLDER:
                 documents[each.place] = content
         texts.update(entry.texts)
+    tree.entries = sum(len(each.files) + len(each.folders) + len(each.refused) for each in tree.values())
     return LoadedSource(
         source,
         tree,
-        MappingProxyType(contents),
+        MappingProxyType(dict(sorted(contents.items()))),
         MappingProxyType(documents),
         MappingProxyType(texts),
         problems_of(source, tree, contents),

@@ -106,8 +106,10 @@ def restarted(source: Source, path: Path) -> LoadedSource:
 def text_of(loaded: LoadedSource) -> str:
     """Return all of what was loaded as a text; unlike `==`, it tells types and fingerprints apart."""
     parts = [dict(sorted(each.items())) for each in (loaded.tree, loaded.contents, loaded.documents, loaded.texts)]
-    texts = [repr([replace(each, folders=frozenset()), sorted(each.folders)]) for each in parts[1].values()]
-    rest = ( loaded.problems, loaded.unread, loaded.tree.bounded, loaded.tree.faulty)
+    texts = [
+        repr([replace(each, folders=frozenset()), sorted(each.folders)]) for _, each in sorted(loaded.contents.items())
+    ]
+    rest = (sorted(loaded.contents), loaded.problems, loaded.unread, loaded.tree.bounded, loaded.tree.faulty)
     return repr((parts[0], texts, sorted(parts[2]), parts[3], rest))
 
 
@@ -433,7 +435,9 @@ def test_a_library_with_an_index_reviews_and_serves_the_same(
     first.save_index()
     reviewed.clear()
     again = opened(SourceIndex(path, least=0))
-    assert sorted(reviewed) == sorted(skill.content.place for skill in again.catalog.skills)
+    assert reviewed == [
+        skill.content.place for skill in sorted(again.catalog.skills, key=lambda each: each.content.place)
+    ]
     assert seen(again.catalog) == seen(fresh.catalog)
     (source.root / "owner/full/SKILL.md").write_text("---\nname: full\ndescription: new\n---\n", encoding="utf-8")
     again.reload()
