@@ -20,7 +20,7 @@ RELEASE_STAMP := $(RELEASE)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test test-core lint format types reference bench verdicts soak conformance clients frameworks trigger-agents eval-agents login-agents slash killed connect-clients manifests manifests-check docs docs-serve recording check dist dist-check mcpb release clean
+.PHONY: install serve test test-core lint format types reference bench bench-scale verdicts soak conformance clients frameworks trigger-agents eval-agents login-agents slash killed connect-clients manifests manifests-check docs docs-serve recording check dist dist-check mcpb release clean
 
 install: $(STAMP)
 
@@ -82,8 +82,13 @@ bench: install
 	$(BIN)/python bench/login.py
 	$(BIN)/python bench/operation.py
 	$(BIN)/python bench/fairness.py
+	$(BIN)/python bench/fanout.py
 	$(BIN)/python bench/views.py
 	$(BIN)/python bench/hidden.py
+
+# From 100 to 100,000 skills: about half an hour, and 5 GB below the folder of temporary files.
+bench-scale: install
+	$(BIN)/python bench/scale.py
 
 # Verdicts of simulated evals whose truth is known: false ones, right ones, and what the intervals cover.
 verdicts: install

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from http_link import HttpLink
 from processes import Command, free_port, running
 from stdio_link import StdioLink
-from wire import CLIENT_INFO, Answer, BenchError, Era, Link, Message, request
+from wire import CLIENT_INFO, Answer, BenchError, Era, Link, Message, RefusedError, request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-START_TIMEOUT = 120.0
+START_TIMEOUT = 600.0
 CALL_TIMEOUT = 60.0
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 CHANGES = frozenset(
@@ -29,8 +29,9 @@ CHANGES = frozenset(
 class Client:
     """One open connection to one server."""
 
-    def __init__(self, link: Link, era: Era, spawned: float) -> None:
+    def __init__(self, link: Link, era: Era, spawned: float, pid: int) -> None:
         self.spawned = spawned
+        self.pid = pid
         self._link = link
         self.era = era
         self._numbers = itertools.count(1)
@@ -44,7 +45,7 @@ class Client:
         except OSError as error:
             raise BenchError(f"{method}: {error}") from error
         if "result" not in answer.reply:
-            raise BenchError(f"{method}: {json.dumps(answer.reply)[:300]}")
+            raise RefusedError(f"{method}: {json.dumps(answer.reply)[:300]}")
         return answer
 
     def call(self, method: str, params: Message | None = None) -> Message:
@@ -98,4 +99,4 @@ def connected(command: Command, folder: Path, transport: str, era: Era) -> Itera
     with running(command, folder, port, piped=transport == "stdio") as process:
         link = StdioLink(process) if transport == "stdio" else HttpLink(process, port, era, START_TIMEOUT)
         with closing(link):
-            yield Client(link, era, process.spawned)
+            yield Client(link, era, process.spawned, process.pid)

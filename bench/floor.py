@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp_types import (
         CallToolRequestParams,
         CallToolResult,
+        ListPromptsResult,
         ListToolsResult,
         ReadResourceRequestParams,
         ReadResourceResult,
@@ -45,11 +46,12 @@ Result = TypeVar("Result")
 class Answers:
     """Recorded results: at run time the dicts of the file, which the SDK accepts in place of its models.
 
-    `pages` maps cursors to pages of `skills/list`; the first page has an empty cursor. `files` has the results of
-    `read_skill_file` by skill and path, joined by a slash.
+    `activations` are by name; searches are among them, by query. `pages` maps cursors to pages of `skills/list`; the
+    first page has an empty cursor. `files` has the results of `read_skill_file` by skill and path, joined by a slash.
     """
 
     tools: ListToolsResult
+    prompts: ListPromptsResult
     schemas: dict[str, dict[str, Any]]
     activations: dict[str, CallToolResult]
     files: dict[str, CallToolResult]
@@ -97,11 +99,14 @@ def build(answers: Answers, skills: int) -> Server[Any]:
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         return answers.tools
 
+    async def list_prompts(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListPromptsResult:
+        return answers.prompts
+
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         given = params.arguments or {}
         if params.name == "read_skill_file":
             return _found(answers.files, f"{given['skill']}/{given['path']}")
-        return _found(answers.activations, given.get("name", ""))
+        return _found(answers.activations, given.get("name") or given.get("query", ""))
 
     async def read(_: ServerRequestContext[Any], params: ReadResourceRequestParams) -> ReadResourceResult:
         return _found(answers.reads, params.uri)
@@ -111,6 +116,7 @@ def build(answers: Answers, skills: int) -> Server[Any]:
         instructions=f"Serves {skills} skills.",
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_prompts=list_prompts,
         on_read_resource=read,
         get_tool_input_schema=answers.schemas.get,
     )

@@ -158,7 +158,11 @@ def _same_answers(floor: Client, ours: Client, walks: Sequence[Walk]) -> bool:
 
 
 def _latency(name: str, floor: Client, ours: Client, walks: Sequence[Walk], calls: int) -> Figure:
-    """Time about `calls` calls of one kind on each server, in blocks of alternating order."""
+    return figure(f"{name} p50", *latencies(floor, ours, walks, calls))
+
+
+def latencies(floor: Client, ours: Client, walks: Sequence[Walk], calls: int) -> tuple[list[float], list[float]]:
+    """Return the seconds of about `calls` calls of one kind on each server, made in blocks of alternating order."""
     length = len(walks[0])
     count, block = max(calls // length, min(calls, BLOCK)), max(BLOCK // length, 1)
     floor_times: list[float] = []
@@ -172,7 +176,7 @@ def _latency(name: str, floor: Client, ours: Client, walks: Sequence[Walk], call
             for client, coming, times in turns:
                 times.extend(_block(client, islice(coming, size)))
             turns.reverse()
-    return figure(f"{name} p50", floor_times, ours_times)
+    return floor_times, ours_times
 
 
 def _block(client: Client, walks: Iterable[Walk]) -> list[float]:

@@ -33,6 +33,7 @@ def operations(era: Era, names: list[str], cursors: Iterable[str]) -> dict[str, 
     """Return the timed operations with their walks, which are used in rotation and have equal lengths."""
     return {
         "tools/list": [[("tools/list", {})]],
+        "prompts/list": [[("prompts/list", {})]],
         "activate_skill": [[_activation(era, name)] for name in names],
         "read SKILL.md": [[_reading(main_uri(name))] for name in names],
         "read bundled file": [[_reading(uri)] for uri in _bundled_uris(names)],
@@ -66,6 +67,7 @@ def record(client: Client, sample: int = SAMPLE) -> tuple[list[str], Message]:
     reads = [main_uri(name) for name in names] + _bundled_uris(names)
     answers = {
         "tools": tools,
+        "prompts": client.call("prompts/list"),
         "activations": {name: client.call(*_activation(client.era, name)) for name in names},
         "files": {"/".join(file): client.call(*_file(*file)) for file in _other_files(names)},
         "reads": {uri: client.call(*_reading(uri)) for uri in reads},

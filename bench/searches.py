@@ -68,7 +68,7 @@ def main() -> int:
             @contextmanager
             def connected() -> Iterator[Client]:
                 with closing(HttpLink(process, port, Era.MODERN, START_TIMEOUT)) as link:
-                    yield Client(link, Era.MODERN, process.spawned)
+                    yield Client(link, Era.MODERN, process.spawned, process.pid)
 
             with connected() as warm:
                 for call in (*searches, *reads):

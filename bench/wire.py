@@ -20,6 +20,10 @@ class BenchError(Exception):
     """A server did not behave as the bench requires; notes contain the end of its log."""
 
 
+class RefusedError(BenchError):
+    """A server answered a request with an error."""
+
+
 class Era(StrEnum):
     """The two generations of the protocol, which differ in how a connection begins."""
 

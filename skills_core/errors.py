@@ -236,7 +236,7 @@ class ScriptRefusedError(SkillsError):
 
 
 class SkillChangedError(SkillsError):
-    """Files of a skill differ from those that were loaded; `paths` are the files on disk."""
+    """Files of a skill differ from those that were loaded, or are gone; `paths` are the files on disk."""
 
     def __init__(self, skill: str, paths: tuple[Path, ...]) -> None:
         super().__init__(f"The files of the skill {skill!r} have changed since it was loaded; try again.")

@@ -15,7 +15,7 @@ from skills_core.skills.skill import Skill, SkillContent, State
 def skill_of(name: str, description: str = "Does a thing.", body: str = "Do it.", **fields: Any) -> Skill:
     """Return an active skill; `fields` are those of its frontmatter."""
     front = Frontmatter(raw={}, metadata={}, name=name, description=description, **fields)
-    content = SkillContent(name, Instructions(name, front, body), {}, None)
+    content = SkillContent(name, Instructions(name, front, body=body), {}, None)
     return Skill(content, Source(Path("/skills")), name, name, State.ACTIVE)
 
 

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
+from server import __version__
 from server.capabilities import CAPABILITIES
-from server.config.machine import SCHEDULED_RUN, Machine, current_places
+from server.config.machine import SCHEDULED_RUN, Machine, cache_home, current_places
 from server.config.project_file import ProjectFile, ProjectFileResult
 from server.config.settings.layers import from_environment, from_flags, load_settings
 from server.config.settings.names import BY_PATH
 from server.config.settings.server import LogFormat, LoggingSettings, LogLevel
 from server.config.sources import sources_of
+from server.config.values import home_path
 from server.logs.text_logs import TextHandler
 from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.live.library import Library, Review, load_catalog
+from skills_core.loading.index import SourceIndex
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
@@ -82,7 +85,16 @@ def open_library(
         InvalidSourceError: a directory is missing, or is a file, and is not awaited.
     """
     sources = sources_of(directories, settings, machine.places, awaited=awaited)
-    return Library(sources, _environment_of(settings, machine), _review_of(settings), later=later)
+    index = _index_of(settings)
+    return Library(sources, _environment_of(settings, machine), _review_of(settings), index, later=later)
+
+
+def _index_of(settings: Settings) -> SourceIndex | None:
+    """Return the index of skills, None if it is switched off."""
+    if not settings.discovery.index:
+        return None
+    given = settings.discovery.index_path
+    return SourceIndex(cache_home() / "index.db" if given is None else home_path(given).absolute(), __version__)
 
 
 def _review_of(settings: Settings) -> Review | None:

@@ -84,6 +84,7 @@ def _located(path: object, folder: Path) -> object:
 
 _PATHS: Final = (
     ("discovery", "sources", _source),
+    ("discovery", "index_path", _located),
     ("history", "sources", _source_name),
     ("improve", "sources", _source_name),
     ("runs", "workflows", _located),

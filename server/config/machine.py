@@ -174,10 +174,18 @@ def state_home() -> Path:
     return (Path(given) if given.startswith("/") else current_places().home / ".local" / "state") / "skillserve"
 
 
+def cache_home() -> Path:
+    """Return the user's folder for what can be made again, such as the index of skills."""
+    if sys.platform == "win32":
+        return state_home() / "cache"
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(given) if given.startswith("/") else current_places().home / ".cache") / "skillserve"
+
+
 def private_folders() -> tuple[Path, ...]:
     """Return the folders of this user's state and settings, which no workspace shows; they need not exist."""
     places = current_places()
-    return (state_home(), places.config_home / "skillserve", places.home / ".jdai")
+    return (state_home(), cache_home(), places.config_home / "skillserve", places.home / ".jdai")
 
 
 def private_places(settings: Settings) -> tuple[Path, ...]:

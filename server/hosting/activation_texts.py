@@ -19,6 +19,7 @@ import anyio.to_thread
 
 from server.logs.text_logs import prepare_logs
 from skills_core.diagnostics import one_line, without_lone_surrogates
+from skills_core.errors import FileUnavailableError, SkillChangedError
 from skills_core.rendering.activation import render_activation
 from skills_core.rendering.escaping import escape_tags
 
@@ -135,11 +136,12 @@ class ActivationTexts:
     def _is_missing(self, skill: Skill, recipient: Recipient) -> bool:
         """Tell whether a text is not there, and would displace no other."""
         kept = self._kept.get((skill.path, recipient))
-        return (kept is None or kept.skill is not skill) and self._free > len(skill.body)
+        return (kept is None or kept.skill is not skill) and self._free > skill.body_length
 
     async def _prepare(self, skill: Skill, recipient: Recipient) -> None:
         try:
-            if self._is_first or len(skill.body) > _LONG:
+            # Without a body in memory, rendering reads it from the disk.
+            if self._is_first or skill.body_length > _LONG or skill.content.kept_body is None:
                 # The first text imports the tables of tools.
                 text = await anyio.to_thread.run_sync(render_activation, skill, {}, recipient)
                 if self._is_first:
@@ -147,6 +149,9 @@ class ActivationTexts:
                 self._is_first = False
             else:
                 text = render_activation(skill, {}, recipient)
+        except (SkillChangedError, FileUnavailableError):
+            # A reload prepares the text, or the request for it does.
+            logger.debug("the text of the skill %s is not prepared: its file has changed", one_line(skill.key))
         except Exception:
             # The request for the text reports it; other skills are prepared.
             logger.exception("cannot prepare the text of the skill %s", one_line(skill.key))

@@ -242,15 +242,29 @@ def _causes(before: Skill, after: Skill) -> Iterator[str]:
     old, new = before.frontmatter.raw, after.frontmatter.raw
     fields = sorted(str(name) for name in {**old, **new} if old.get(name) != new.get(name))
     yield from _cut([shortened(name, 40) for name in fields if name not in {"name", "description"}], "fields")
-    if before.body != after.body:
+    is_same_body = _is_same_body(before, after)
+    if not is_same_body:
         yield "instructions"
     files, mains = (before.content.files, after.content.files), (before.content.main, after.content.main)
     main_paths = {main.path for main in mains if main is not None}
     paths = sorted({*files[0], *files[1]} - main_paths)
     changes = (_file_change(path, *(each.get(path) for each in files)) for path in paths)
     yield from _cut([each for each in changes if each], "files")
-    if mains[0] != mains[1] and (before.body, old) == (after.body, new):
+    if mains[0] != mains[1] and is_same_body and old == new:
         yield "spelling of its frontmatter"
+
+
+def _is_same_body(before: Skill, after: Skill) -> bool:
+    """Tell whether two versions have the same body; the older one may be in memory, and is not on the disk any more.
+
+    Where it is nowhere, a change of the file counts as one of the body, unless the frontmatter explains it.
+    """
+    if before.digest == after.digest or before.body_length != after.body_length:
+        return before.body_length == after.body_length
+    old, new = before.content.kept_body, after.content.kept_body
+    if old is None or new is None:
+        return before.frontmatter.raw != after.frontmatter.raw
+    return old == new
 
 
 def _file_change(path: str, before: SkillFile | None, after: SkillFile | None) -> str:

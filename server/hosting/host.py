@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,11 +20,13 @@ from server.hosting.background import Background, StoppedError
 from server.hosting.catalog_log import ReloadFigures, log_change
 from server.hosting.searches import SearchPreparation, SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
-from server.hosting.verified_reader import VerifiedReader
+from server.hosting.verified_reader import ATTEMPTS, VerifiedReader
 from server.hosting.views import Views
 from server.limits.pacing import Backoff
 from server.requests import Records
+from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import counted, one_line
+from skills_core.errors import SkillChangedError
 from skills_core.live.watcher import watch, watch_files
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ServiceT = TypeVar("ServiceT")
+_Answer = TypeVar("_Answer")
 
 
 _FIRST_BURST_SECONDS = 0.1
@@ -210,6 +213,39 @@ class Host:
             FileUnavailableError: the system cannot read it now.
         """
         return await self.reader.read(uri, lambda: self.view(ctx).catalog)
+
+    async def skill(self, ctx: ServerRequestContext[Any, Any], find: Callable[[Catalog], Skill]) -> tuple[View, Skill]:
+        """Return the view of a request and the skill that `find` finds in its catalog, with the body in memory.
+
+        Raises:
+            InvalidRequestError: the skill changes at every attempt to read it.
+            FileUnavailableError: the system cannot read it now.
+        """
+
+        async def held() -> tuple[View, Skill]:
+            view = self.view(ctx)
+            skill = find(view.catalog)
+            await self.reader.hold_body(skill)
+            return view, skill
+
+        return await self.with_bodies(held)
+
+    async def with_bodies(self, answer: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """Return what `answer` returns, which reads bodies of skills in a current view; it must have no effects.
+
+        If a file is not the one that was loaded, it is called again after a reload.
+
+        Raises:
+            InvalidRequestError: a skill changes at every attempt to read it.
+        """
+        why = ""
+        for _ in range(ATTEMPTS):
+            try:
+                return await answer()
+            except SkillChangedError as error:
+                why = str(error)
+                await self.reload(error.paths)
+        raise InvalidRequestError(why)
 
     async def reload(self, changed: Iterable[Path] | None = None) -> Change:
         """Bring the catalog up to date with the disk, and announce the changes to the listeners of each view.

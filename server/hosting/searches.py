@@ -1,4 +1,4 @@
-"""Searches: their preparation, their turns, their scores as JSON, and the reranker that settings name."""
+"""Searches: their shared index and its preparation, their turns, their scores as JSON, and the reranker in use."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -16,15 +19,20 @@ from server.access import Principal, PrincipalKind, principal_of
 from server.capabilities import CAPABILITIES
 from server.config.files import ConfigurationError
 from server.hosting.background import StoppedError
+from skills_core.selection.ranking import open_texts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings.model import Settings
     from server.hosting.background import Background
     from server.hosting.views import View
+    from skills_core.live.library import Library
     from skills_core.selection.fusion import Reranker
     from skills_core.selection.policy import Match
+    from skills_core.selection.postings import TextIndex
 
 
 MAX_SEARCHES: Final = 16
@@ -35,10 +43,51 @@ MAX_OF_ONE: Final = 4
 
 _FIRST_SECONDS: Final = 0.5
 # After the start, in which the first requests come, and the texts of activations are prepared.
+AT_ONCE: Final = 1000
+"""Most skills that a search indexes; in the background the others are."""
+
+_WORTH_A_FILE: Final = 500
+# Skills from which on indexing them takes longer than opening a file.
 
 _Result = TypeVar("_Result")
 
 logger = logging.getLogger(__name__)
+
+
+class SharedTexts:
+    """The index of texts that the searches of all views share: in a file beside the index of skills, if it is worth it.
+
+    Small libraries, and those without an index of skills, have theirs in memory.
+    """
+
+    def __init__(self, library: Library) -> None:
+        """Open nothing yet."""
+        self._library = library
+        self._lock = Lock()
+
+    @cached_property
+    def _texts(self) -> TextIndex | None:
+        return open_texts(self._path())
+
+    def _path(self) -> Path | None:
+        index = self._library.index
+        if index is None or len(self._library.catalog.skills) < _WORTH_A_FILE:
+            return None
+        # Of its own for each set of sources: contents of others would seem to be of no skill any more.
+        sources = "\0".join(sorted(str(source.root) for source in self._library.sources))
+        digest = blake2b(sources.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+        return index.path.with_name(f"search-{digest}.db")
+
+    def index(self) -> TextIndex | None:
+        """Return the index, None if SQLite has no full-text index; forget most texts if they are of no skill any more.
+
+        It may wait for the disk, so call it in a worker thread.
+        """
+        with self._lock:
+            texts = self._texts
+            if texts is not None and len(texts) > max(_WORTH_A_FILE, 2 * len(self._library.catalog.skills)):
+                texts.clear()
+            return texts
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from server.capabilities import CAPABILITIES
 from skills_core.authoring.advice import ADVICE
-from skills_core.diagnostics import Reason, one_line, printable
+from skills_core.diagnostics import Reason, counted, one_line, printable
 from skills_core.disk.sources import Scope
 from skills_core.errors import SkillsError, similar_to
 from skills_core.skills.skill import State
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
     from skills_core.live.library import Change
+    from skills_core.loading.index import SourceIndex
     from skills_core.skills.skill import Skill
 
 MAX_VALUES = 50
@@ -120,6 +121,21 @@ def capability_lines(settings: Settings) -> list[str]:
     """Return what `status` prints of the capabilities, such as whether clients can run scripts."""
     parts = (each.status for each in CAPABILITIES if each.status is not None)
     return [one_line(line) for part in parts for line in part.lines(part.object(settings))]
+
+
+def index_object(index: SourceIndex | None) -> dict[str, Any]:
+    """Return what `status --json` prints of the index of skills: nothing if there is none."""
+    state = None if index is None else index.state()
+    return {} if state is None else {"index": {**state._asdict(), "path": printable(str(state.path))}}
+
+
+def index_lines(index: SourceIndex | None) -> list[str]:
+    """Return what `status` prints of the index of skills."""
+    state = None if index is None else index.state()
+    if state is None:
+        return []
+    entries = "it cannot be read now" if state.entries is None else counted(state.entries, "entry", "entries")
+    return [one_line(f"index of skills: {state.path}, {state.size / 1e6:.1f} MB, {entries}")]
 
 
 def change_object(change: Change) -> dict[str, Any]:

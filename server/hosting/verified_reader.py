@@ -7,12 +7,11 @@ that the system has in memory is read on the event loop. Files of skills that mo
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
@@ -39,7 +38,7 @@ _AHEAD_BYTES = 8 * 1024 * 1024
 _AHEAD_FILES = 10
 # Files of one skill that are read ahead; this takes about as long as a request.
 
-_ATTEMPTS = 3
+ATTEMPTS: Final = 3
 # A file that changes at each attempt is being written continuously.
 
 
@@ -64,7 +63,7 @@ class VerifiedReader:
             InvalidRequestError: no active skill has such a file, or it changes at every attempt to read it.
             FileUnavailableError: the system cannot read it now.
         """
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             found = catalog().file(uri)
             if found is None:
                 hint = did_you_mean(catalog().similar_files(uri))
@@ -81,6 +80,22 @@ class VerifiedReader:
                 return skill, file, raw
             await self._reload([skill.location(file).path])
         raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
+
+    async def hold_body(self, skill: Skill) -> None:
+        """Bring the body of a skill into memory, where `Skill.body` finds it.
+
+        Raises:
+            SkillChangedError: the file on disk is not the one that was loaded.
+            FileUnavailableError: the system cannot read it now.
+        """
+        content, main = skill.content, skill.content.main
+        if content.kept_body is not None or main is None:
+            return
+        raw = self._at_once(skill, main)
+        if raw is not None:
+            content.keep_body(raw)
+        else:
+            await anyio.to_thread.run_sync(lambda: skill.body)
 
     def read_ahead(self, skill: Skill) -> None:
         """Read the first short files of a skill into the cache, as far as reading does not wait."""
@@ -109,7 +124,7 @@ class VerifiedReader:
         if not 0 < file.size <= _SHORT or file.linked or self._is_remote(skill):
             return None
         raw = read_at_once(skill.location(file), file.fingerprint)
-        return raw if raw is not None and _has_digest(raw, file) else None
+        return raw if raw is not None and file.is_made_of(raw) else None
 
     def _is_remote(self, skill: Skill) -> bool:
         return skill.source.root in self._remote
@@ -131,7 +146,7 @@ def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
         raise
     except FileRefusedError:
         return None
-    return raw if _has_digest(raw, file) else None
+    return raw if file.is_made_of(raw) else None
 
 
 def read_whole(skill: Skill) -> dict[str, bytes] | Path:
@@ -152,11 +167,7 @@ def read_whole(skill: Skill) -> dict[str, bytes] | Path:
                 raise
             except FileRefusedError:
                 return location.path
-            if not _has_digest(raw, file):
+            if not file.is_made_of(raw):
                 return location.path
             found[path] = raw
     return found
-
-
-def _has_digest(raw: bytes, file: SkillFile) -> bool:
-    return file.digest == "sha256:" + hashlib.sha256(raw).hexdigest()

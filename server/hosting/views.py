@@ -1,10 +1,10 @@
 """Views: what each group of callers sees of the library, and the events that tell them of its changes.
 
 A `ViewRule` names the view of each request and decides which skills and tools a view has. Each view has a snapshot of
-its own part of the catalog, built when the first request of the view comes, and again by each reload; a search index
-of its own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; a
-log of what changed in the skills that it offers; and a feed of events, which is published to only while it has
-listeners. Without a rule there is one view, which shows the whole catalog and has all tools.
+its own part of the catalog, built when the first request of the view comes, and again by each reload; a search of its
+own over an index of texts that all views share, whose scores depend on no skill outside the view; a log of what changed
+in the skills that it offers; and a feed of events, which is published to only while it has listeners. Without a rule
+there is one view, which shows the whole catalog and has all tools.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
+import anyio.lowlevel
 import anyio.to_thread
 from msgspec import structs
 
 from server.access import Principal, PrincipalKind, Profiles, Roles, principal_of, profile_of
 from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.hosting.changes import OfferChanges, events_of
+from server.hosting.searches import AT_ONCE, SharedTexts
 from server.listing.snapshot import Snapshot, allow_all
 from skills_core.errors import SkillsError, did_you_mean, similar_to
 from skills_core.live.library import Change, Library
@@ -31,7 +33,7 @@ from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
-    from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
+    from mcp.server.subscriptions import ServerEvent, SubscriptionBus
 
     from server.config.settings.access import AccessSettings
     from server.config.settings.model import Settings
@@ -52,6 +54,8 @@ COMMON_VIEW: ViewName = frozenset()
 MAX_VIEWS = 64
 """Most views whose snapshots are kept while no client listens to them; a further request builds a snapshot again."""
 
+_TOGETHER = 500
+# So many events are published without a pause.
 
 _Derived = TypeVar("_Derived")
 
@@ -128,6 +132,11 @@ class View(Snapshot):
         """Index the offered skills, so that a search need not; `pause` is called often, and may block."""
         self.kept.search.warm(self.catalog.offered, pause)
 
+    @property
+    def unsearched(self) -> int:
+        """How many contents of skills the last search left out, because they are not indexed yet."""
+        return self.kept.search.unsearched
+
 
 class PerView(Generic[_Derived]):
     """What is derived once from each view, and forgotten together with it; worker threads may share it."""
@@ -154,21 +163,32 @@ class _Kept:
     """
 
     def __init__(
-        self, reranker: Reranker | None, allows: Callable[[str], bool], shows: Callable[[Skill], bool] | None
+        self,
+        reranker: Reranker | None,
+        texts: SharedTexts,
+        allows: Callable[[str], bool],
+        shows: Callable[[Skill], bool] | None,
     ) -> None:
         self._reranker = reranker
+        self._texts = texts
+        self._lock = Lock()
+        self._search: SkillSearch | None = None
         self.allows = allows
         self.shows = shows
         self.changes = OfferChanges()
 
-    @cached_property
+    @property
     def search(self) -> SkillSearch:
-        return SkillSearch(self._reranker)
+        texts = self._texts.index()
+        with self._lock:
+            if self._search is None:
+                self._search = SkillSearch(self._reranker, texts=texts, at_once=AT_ONCE)
+            return self._search
 
     @property
     def is_searched(self) -> bool:
         """Whether there has been a search."""
-        return "search" in vars(self)
+        return self._search is not None
 
 
 class _Feed:
@@ -177,31 +197,28 @@ class _Feed:
     def __init__(self, announced: Callable[[], View]) -> None:
         """Begin with no listeners; `announced` gives the view of the catalog that was announced last."""
         self._view_to_begin_with = announced
-        self._count = 0
+        self._listeners: dict[object, Callable[[ServerEvent], None]] = {}
+        self._published = 0
         self.announced: View | None = None
 
-    @cached_property
-    def _bus(self) -> InMemorySubscriptionBus:
-        # Views answer the first requests over stdio, before the SDK is loaded.
-        from mcp.server.subscriptions import InMemorySubscriptionBus  # noqa: PLC0415
-
-        return InMemorySubscriptionBus()
-
     async def publish(self, event: ServerEvent) -> None:
-        """Deliver an event to every listener."""
-        await self._bus.publish(event)
+        """Deliver an event to every listener; those of one reload are delivered together, unless they are very many."""
+        for listener in [*self._listeners.values()]:
+            listener(event)
+        self._published += 1
+        if not self._published % _TOGETHER:
+            await anyio.lowlevel.checkpoint()
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Add a listener; the returned function, which is called once, removes it."""
-        unsubscribe = self._bus.subscribe(listener)
-        self._count += 1
+        token = object()
+        self._listeners[token] = listener
         if self.announced is None:
             self.announced = self._view_to_begin_with()
 
         def end() -> None:
-            unsubscribe()
-            self._count -= 1
-            if not self._count:
+            self._listeners.pop(token, None)
+            if not self._listeners:
                 self.announced = None
 
         return end
@@ -244,6 +261,7 @@ class Views:
         self._rule = rule
         self._used = used
         self._reranker = reranker
+        self._texts = SharedTexts(library)
         self._entries: OrderedDict[ViewName, _OpenView] = OrderedDict()
         self._prepared: dict[ViewName, _Prepared] = {}
         self._held: Catalog | None = None
@@ -336,6 +354,8 @@ class Views:
             if entry.feed.announced is before:
                 entry.feed.announced = after
         self._announced = catalog
+        # Listeners act on all events of a reload at once, when the event loop runs next.
+        await anyio.lowlevel.checkpoint()
 
     def _entry(self, name: ViewName) -> _OpenView:
         entry = self._entries.get(name)
@@ -394,8 +414,8 @@ class Views:
 
     def _kept(self, name: ViewName) -> _Kept:
         if self._rule is None:
-            return _Kept(self._reranker, allow_all, None)
-        return _Kept(self._reranker, partial(self._rule.allows, name), partial(self._rule.shows, name))
+            return _Kept(self._reranker, self._texts, allow_all, None)
+        return _Kept(self._reranker, self._texts, partial(self._rule.allows, name), partial(self._rule.shows, name))
 
     def _settings_of(self, name: ViewName) -> Settings:
         return self._settings if self._rule is None else self._rule.settings_of(name, self._settings)

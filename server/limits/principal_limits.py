@@ -318,16 +318,20 @@ class RequestTurns:
     def __init__(self) -> None:
         self._lanes: dict[Key, _Lane] = {}
 
-    @asynccontextmanager
-    async def turn(self, principal: Key) -> AsyncGenerator[Turn]:
-        """Wait for the turn of a request, in the order of arrival; it ends within the block, or with it."""
+    async def begin(self, principal: Key) -> Turn:
+        """Wait for the turn of a request, in the order of arrival; the caller ends it."""
         lane = self._lanes.get(principal)
         if lane is None:
             lane = self._lanes[principal] = _Lane()
         elif lane.taken or lane.waiting:
             await self._wait(principal, lane)
         lane.taken = True
-        turn = Turn(lambda cost: self._ended(principal, lane, cost))
+        return Turn(lambda cost: self._ended(principal, lane, cost))
+
+    @asynccontextmanager
+    async def turn(self, principal: Key) -> AsyncGenerator[Turn]:
+        """Wait for the turn of a request, as `begin` does; it ends within the block, or with it."""
+        turn = await self.begin(principal)
         try:
             yield turn
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from server.capability import PromptSource
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.rendering.filling import FREE_ARGUMENT, parameters_of, word_placeholders
+from skills_core.rendering.filling import FREE_ARGUMENT, word_placeholders
 
 if TYPE_CHECKING:
     from server.capability import ServerPart
@@ -30,7 +30,7 @@ def describe(skill: Skill) -> dict[str, Any] | None:
         return None
     front = skill.frontmatter
     free = _free_argument("skill", front.argument_hint or front.hint or "")
-    named = [{"name": name, "required": False} for name in parameters_of(skill.body) if name != FREE_ARGUMENT]
+    named = [{"name": name, "required": False} for name in skill.parameters if name != FREE_ARGUMENT]
     return {
         "name": printable(skill.key),
         "title": printable(skill.name),
@@ -82,7 +82,7 @@ def with_words_apart(page: dict[str, Any], catalog: Catalog) -> dict[str, Any]:
 
 def names_apart(skill: Skill) -> tuple[str, ...]:
     """Return the names of the arguments that `with_words_apart` lists for a skill, in order."""
-    named = [name for name in parameters_of(skill.body) if name != FREE_ARGUMENT]
+    named = [name for name in skill.parameters if name != FREE_ARGUMENT]
     return (*named, FREE_ARGUMENT, *(FURTHER_WORDS if word_placeholders(skill) else ()))
 
 

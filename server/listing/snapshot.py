@@ -13,6 +13,7 @@ from server.listing import prompts, resources, tools
 from server.listing.catalog_texts import NO_TEXTS, CatalogTexts, catalog_texts, faults_text
 from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout, first_of
+from server.wire.kept_result import KeptResult
 from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.skills.skill import Skill
+    from skills_core.skills.skill import Skill, SkillFile
 
 _MAX_DIRECTORIES = 1000
 # Most folders whose pages are cached.
+
+_MAX_ENTRIES = 1000
+# Most skills whose entries are cached.
+
+_MAX_CONTENTS = 200
+_SHORT = 16_384
+# Most files whose contents are cached as results, and the longest of them in bytes.
 
 
 def allow_all(_: str) -> bool:
@@ -62,6 +70,8 @@ class Snapshot:
         self._texts: dict[ListingLayout, CatalogTexts] = {}
         self._tools: dict[ListingLayout, dict[str, Any]] = {}
         self._directories: dict[str, Pager[FolderChild]] = {}
+        self._entries: dict[str, KeptResult] = {}
+        self._contents: dict[tuple[str, str], KeptResult] = {}
 
     def apart(self) -> Snapshot:
         """Return the same lists for other purposes than answers to clients, which are told of changes of theirs."""
@@ -78,7 +88,7 @@ class Snapshot:
             texts = self._catalog_texts(layout)
             entries = tools.entries(self.catalog, self.settings, self.first, layout, texts, self.declared, self.faults)
             # The list depends on the layout for the client, so no cache may share it.
-            self._tools[layout] = {"tools": entries, **self.envelope, "cacheScope": "private"}
+            self._tools[layout] = KeptResult({"tools": entries, **self.envelope, "cacheScope": "private"})
         return self._tools[layout]
 
     @property
@@ -137,12 +147,34 @@ class Snapshot:
     @cached_property
     def templates(self) -> dict[str, Any]:
         """The result of `resources/templates/list`."""
-        return {"resourceTemplates": resources.templates(self.catalog), **self.envelope}
+        return KeptResult({"resourceTemplates": resources.templates(self.catalog), **self.envelope})
 
     @cached_property
     def skills(self) -> Pager[Skill]:
         """The pages of `skills/list`."""
         return resources.skill_pager(self.catalog, self.envelope)
+
+    def skill(self, skill: Skill) -> KeptResult:
+        """Return the result of `skills/get` for a skill of the catalog."""
+        found = self._entries.get(skill.path)
+        if found is None:
+            if len(self._entries) >= _MAX_ENTRIES:
+                self._entries.clear()
+            entry = {"skill": resources.skill_entry(skill), **self.envelope}
+            found = self._entries[skill.path] = KeptResult(entry)
+        return found
+
+    def contents(self, uri: str, file: SkillFile, raw: bytes) -> KeptResult:
+        """Return the result of reading a file with the verified bytes `raw`, which is served at `uri`."""
+        key = (uri, file.digest)
+        found = self._contents.get(key)
+        if found is None:
+            found = KeptResult({"contents": [resources.contents_of(uri, file, raw)], **self.envelope})
+            if len(raw) <= _SHORT:
+                if len(self._contents) >= _MAX_CONTENTS:
+                    self._contents.clear()
+                self._contents[key] = found
+        return found
 
     def directory(self, uri: str) -> Pager[FolderChild] | None:
         """Return the pages of `resources/directory/read`, None if the URI does not name a folder."""

@@ -44,6 +44,7 @@ from skills_core.errors import (
     EvalFileError,
     FileRefusedError,
     FileUnavailableError,
+    SkillChangedError,
     SkillsError,
     UnknownFileError,
     UnknownSkillError,
@@ -99,6 +100,8 @@ class Boundary:
                 return await self._state.seal(message, result)
             return _with_instructions(self._host, message, result) if message.method in OPENING_METHODS else result
         except Exception as error:  # noqa: BLE001 - translated, and logged if it is unexpected
+            if isinstance(error, SkillChangedError):
+                await self._host.try_reload(error.paths)
             note_error(error)
             raise protocol_error(error, ctx.method) from None
 

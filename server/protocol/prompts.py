@@ -32,7 +32,6 @@ from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering.activation import render_request
-from skills_core.rendering.filling import parameters_of
 from skills_core.skills.skill import SCHEME, decode_path
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.listing.snapshot import Snapshot
     from server.protocol.recipients import Recipients
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 logger = logging.getLogger(__name__)
@@ -84,9 +84,7 @@ class PromptHandlers:
             added = await anyio.to_thread.run_sync(source.get, params.name)
             if added is not None:
                 return _added_prompt(params.name, *added, typed_words(params.arguments or {}, client_of(ctx)))
-        skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
-        if not skill.user_invocable:
-            raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
+        view, skill = await self._host.skill(ctx, lambda catalog: _callable_by_users(catalog, params.name))
         given = typed(skill, params.arguments or {}, client_of(ctx))
         self._host.usage.add(skill.settings_key)
         note_skill(skill, Use.ACTIVATED)
@@ -94,6 +92,13 @@ class PromptHandlers:
         recipient = self._recipients.of(ctx, view)
         text = self._host.texts.text(skill, given.values, recipient)
         return _one_message(skill.description, text, render_request(skill, given.message), *given.notes)
+
+
+def _callable_by_users(catalog: Catalog, name: str) -> Skill:
+    skill = catalog.skill(name, (each for each in catalog.active if each.user_invocable))
+    if not skill.user_invocable:
+        raise InvalidRequestError(f"The skill {name!r} is for models only (user-invocable: false).")
+    return skill
 
 
 def _added_prompt(name: str, description: str, text: str, words: Sequence[str]) -> dict[str, Any]:
@@ -119,7 +124,7 @@ def choices_of(skill: Skill, argument: str) -> tuple[str, ...]:
     argument first, as in `[format: bullets|table]`.
     """
     groups = _GROUP.findall(skill.frontmatter.argument_hint or skill.frontmatter.hint or "")
-    named = parameters_of(skill.body)
+    named = skill.parameters
     for number, group in enumerate(groups):
         label, colon, rest = group.partition(":")
         by_name = bool(colon) and label.strip() == argument

@@ -12,11 +12,9 @@ from server.clients.layout import page_for
 from server.listing.envelope import EXTENSIONS, without_envelope
 from server.listing.extensions import extensions_of, read_for
 from server.listing.resources import (
-    contents_of,
     extra_contents,
     extra_resource,
     served_uri,
-    skill_entry,
 )
 from server.requests import RequestReason, Use, note_denied, note_skill
 from server.wire.params import InvalidRequestError
@@ -66,7 +64,7 @@ class ResourceHandlers:
             note_denied(RequestReason.ROLE)
         skill, file, raw = await self._host.read(uri, ctx)
         note_skill(skill, Use.READ)
-        return {"contents": [contents_of(served_uri(uri, skill, file), file, raw)], **view.envelope}
+        return view.contents(served_uri(uri, skill, file), file, raw)
 
 
 class _GetParams(types.RequestParams):
@@ -106,7 +104,7 @@ class SkillsExtension:
             raise InvalidRequestError(
                 f"The skill at {params.uri[:500]} is not published: {_unpublished_reason(found[0])}"
             )
-        return _for_era(ctx, {"skill": skill_entry(found[0]), **view.envelope})
+        return _for_era(ctx, view.skill(found[0]))
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
         """Handle `resources/directory/read`: direct children only."""

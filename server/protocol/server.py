@@ -21,6 +21,7 @@ from server.limits.descriptors import most_connections
 from server.listing.envelope import IDENTITY
 from server.protocol.boundary import Boundary
 from server.protocol.client_roots import ClientRoots
+from server.protocol.deliveries import EventRecords
 from server.protocol.prompts import CompletionHandlers, PromptHandlers
 from server.protocol.recipients import Recipients
 from server.protocol.resources import ResourceHandlers, SkillsExtension
@@ -50,13 +51,14 @@ class SkillServer(Server[Any]):
         self._host, self.records = host, host.records
         streams = host.settings.limits.event_streams
         # Over HTTP each stream keeps a connection; without descriptors the server could answer nobody.
-        self.listening = ModernClients(host, streams if local else min(streams, most_connections()))
+        records = EventRecords(host)
+        self.listening = ModernClients(host, records, streams if local else min(streams, most_connections()))
         self.exchanges = ExchangeRegistry(ExchangeLimits(concurrent_per_principal=host.settings.limits.runs))
         self._roots = roots = ClientRoots(local=local, named=host.settings.clients.skill_folder)
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, recipients, local=local)
         self.tool_names = tools.names
-        handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
+        handshake = self.handshake = HandshakeClients(host, records, tools.conversations.forget)
         prompts = PromptHandlers(host, recipients, handshake.on_prompts_listed)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.

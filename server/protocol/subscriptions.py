@@ -1,34 +1,26 @@
 """Notifications of changes: how each client receives the events of its view.
 
-A client of the modern era listens on `subscriptions/listen`, which the SDK serves from the feed of the view. A client
-of the handshake era is notified on its connection: each connection has a forwarder that lives as long as the
-connection and takes the events that the client has missed from the record of its view, each event once, so that a
-slow client delays no other. Over HTTP, events do not wake a session without an open event stream; it catches up when
-it opens one. A connection or stream keeps the view that it began with.
+A client of the modern era listens on `subscriptions/listen`. A client of the handshake era is notified on its
+connection: over HTTP on the event stream that it holds open, and a session without one catches up when it opens one.
+Both take the events that they have missed from the record of their view (`deliveries`), each event once. A connection
+or stream keeps the view that it began with.
+
+Over stdio, the SDK sends the notifications. Over HTTP, prepared frames go to the open response.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp_types as types
-from mcp.server.subscriptions import (
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated
+from mcp.shared.subscriptions import event_matches, event_to_notification
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access import LOCAL, Principal, principal_of
@@ -36,7 +28,18 @@ from server.clients.known import client_of
 from server.clients.profile import holds
 from server.limits.pacing import TokenBucket
 from server.listing.resources import EXTRA_URIS, extra_resource
+from server.protocol.deliveries import (
+    EventRecord,
+    EventRecords,
+    Listener,
+    NumberedEvent,
+    Send,
+    handshake_frames,
+    modern_frames,
+    notification_of,
+)
 from server.requests import RequestReason, note_denied, note_invalid, note_target
+from server.wire.event_writer import EventWriter, writer_of
 from server.wire.params import InvalidRequestError
 from skills_core.skills.skill import decode_path, file_uri
 
@@ -46,43 +49,8 @@ if TYPE_CHECKING:
 
     from server.config.settings.model import Settings
     from server.hosting.host import Host
-    from server.hosting.views import ViewName
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
-
-
-MAX_EVENTS = 20_000
-"""Most events that are remembered; a client that missed more is notified of everything that it listens to."""
-
-
-class RecentEvents:
-    """Events in the order of their last occurrence."""
-
-    def __init__(self) -> None:
-        self._numbers: OrderedDict[ServerEvent, int] = OrderedDict()
-        self._forgotten = 0
-        self.last = 0
-
-    def add(self, event: ServerEvent) -> None:
-        """Record an event; its number is `last`."""
-        self.last += 1
-        self._numbers[event] = self.last
-        self._numbers.move_to_end(event)
-        if len(self._numbers) > MAX_EVENTS:
-            _, self._forgotten = self._numbers.popitem(last=False)
-
-    def since(self, number: int, subscriptions: AbstractSet[str]) -> list[ServerEvent]:
-        """Return the events after event `number`; those of resources only if they are in `subscriptions`."""
-        if number < self._forgotten:
-            lists = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
-            return [*lists, *map(ResourceUpdated, sorted(subscriptions))]
-        missed: list[ServerEvent] = []
-        for event, happened in reversed(self._numbers.items()):
-            if happened <= number:
-                break
-            if not isinstance(event, ResourceUpdated) or event.uri in subscriptions:
-                missed.append(event)
-        return missed[::-1]
 
 
 logger = logging.getLogger(__name__)
@@ -102,96 +70,90 @@ REFILL_PER_SECOND = 20.0
 _STDIO = ""
 # The key of the only connection over stdio.
 
+_MAX_DIGITS = 15
+# Of a number that a client sends as the id of an event.
+
 
 @dataclass(eq=False, slots=True)
-class _ViewRecord:
-    """The recent events of one view, kept while connections have the view; `end` ends the recording."""
-
-    recent: RecentEvents
-    end: Callable[[], None] = lambda: None
-    connections: int = 0
-
-
-@dataclass(slots=True)
 class _HandshakeConnection:
     """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it.
 
-    `owner` is the principal that opened it. A client that `stalls` answers nothing after the news of a changed list.
+    `owner` is the principal that opened it, when event `begun` was the last one. A client that `stalls` answers nothing
+    after the news of a changed list.
     """
 
-    record: _ViewRecord
+    record: EventRecord
+    begun: int
     sent: int
     owner: Principal = LOCAL
     stalls: bool = False
     subscriptions: set[str] = field(default_factory=set)
     characters: int = 0
-    wake: anyio.Event = field(default_factory=anyio.Event)
-    bucket: TokenBucket = field(default_factory=lambda: TokenBucket(REFILL_PER_SECOND, BURST, time.monotonic()))
+    bucket: TokenBucket | None = None
 
     def spend(self) -> None:
-        if self.bucket.take(time.monotonic()):
+        now = time.monotonic()
+        if self.bucket is None:
+            self.bucket = TokenBucket(REFILL_PER_SECOND, BURST, now)
+        if self.bucket.take(now):
             note_denied(RequestReason.LIMIT)
             message = f"too many subscription requests; keep below {REFILL_PER_SECOND:g} a second"
             raise InvalidRequestError(message)
+
+    def went_back(self, last_event: str) -> None:
+        """Note the id of the last event that the client has received: what was sent after it may be lost."""
+        if last_event.isascii() and last_event.isdigit() and len(last_event) <= _MAX_DIGITS:
+            number = int(last_event)
+            self.sent = number if self.begun <= number < self.sent else self.sent
+
+    async def deliver(self, send: Send) -> None:
+        """Send the events that the client has missed; if this is cancelled, they are sent again."""
+        recent = self.record.recent
+        while self.sent < recent.last:
+            last = recent.last
+            missed = recent.since(self.sent, self.subscriptions)
+            if self.stalls:
+                missed = [each for each in missed if isinstance(each[1], ResourceUpdated)]
+            if missed:
+                await send(missed)
+            self.sent = last
+
+
+@dataclass(eq=False, slots=True)
+class _Outlet(Listener):
+    """The way to a client of the handshake era: stdout, or the open event stream of its session."""
+
+    last_event: str = ""
 
 
 class HandshakeClients:
     """The connections of the handshake era: `resources/subscribe`, and the forwarding of events."""
 
-    def __init__(self, host: Host, forget: Callable[[str], None] = lambda _: None) -> None:
-        """Forward the feeds of `host`; `forget` is called with each session that has ended."""
+    def __init__(self, host: Host, records: EventRecords, forget: Callable[[str], None] = lambda _: None) -> None:
+        """Forward the events of `records`; `forget` is called with each session that has ended."""
         self._host = host
+        self._records = records
         self._forget = forget
         self._connections: dict[str, _HandshakeConnection] = {}
-        self._records: dict[ViewName, _ViewRecord] = {}
-        # Over stdio, the only connection is always reachable.
-        self._reachable: Counter[str] = Counter({_STDIO: 1})
-
-    @contextmanager
-    def _recorded(self, view: ViewName) -> Iterator[_ViewRecord]:
-        """Record the events of a view within this context, in one record for all connections with the view."""
-        record = self._records.get(view)
-        if record is None:
-            record = self._records[view] = _ViewRecord(RecentEvents())
-            record.end = self._host.feed(view).subscribe(partial(self._on_event, record))
-        record.connections += 1
-        try:
-            yield record
-        finally:
-            record.connections -= 1
-            if not record.connections:
-                record.end()
-                del self._records[view]
-
-    def _on_event(self, record: _ViewRecord, event: ServerEvent) -> None:
-        record.recent.add(event)
-        for key in self._reachable:
-            connection = self._connections.get(key)
-            if connection is not None and connection.record is record:
-                connection.wake.set()
+        self._outlets: dict[str, _Outlet] = {}
 
     @property
     def subscribers(self) -> int:
         """How many connections can be notified at present."""
-        return sum(key in self._connections for key in self._reachable)
+        return sum(key in self._connections for key in self._outlets)
 
     def belongs_to_another(self, session: str, principal: Principal) -> bool:
         """Tell whether a session is open that another principal opened."""
         connection = self._connections.get(session)
         return connection is not None and _identity(connection.owner) != _identity(principal)
 
-    @contextmanager
-    def reachable(self, session: str) -> Iterator[None]:
-        """Forward events to a session over HTTP within this context: its event stream stands."""
-        self._reachable[session] += 1
-        if (connection := self._connections.get(session)) is not None:
-            connection.wake.set()
-        try:
-            yield
-        finally:
-            self._reachable[session] -= 1
-            if not self._reachable[session]:
-                del self._reachable[session]
+    async def forward(self, session: str, writer: EventWriter) -> None:
+        """Forward events to a session over HTTP until cancelled: its event stream stands."""
+
+        async def send(events: Sequence[NumberedEvent]) -> None:
+            await writer.write(handshake_frames(events))
+
+        await self._forward(session, _Outlet(last_event=writer.last_event), send)
 
     async def on_initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
         """Handle `notifications/initialized`: forward events to this connection for as long as it lives.
@@ -203,16 +165,33 @@ class HandshakeClients:
         key = _key(ctx)
         if key in self._connections:
             return
-        with self._recorded(self._host.view_name(ctx)) as record:
-            connection = self._connections[key] = _HandshakeConnection(record, record.recent.last, principal_of(ctx))
+        with self._records.of(self._host.view_name(ctx)) as record:
+            last = record.recent.last
+            self._connections[key] = _HandshakeConnection(record, last, last, principal_of(ctx))
             try:
-                while True:
-                    await self._notify(connection, key, ctx.session)
-                    await connection.wake.wait()
-                    connection.wake = anyio.Event()
+                if key == _STDIO:
+                    await self._forward(key, _Outlet(), partial(_send_each, ctx.session))
+                if (outlet := self._outlets.get(key)) is not None:
+                    outlet.wake()
+                await anyio.sleep_forever()
             finally:
                 del self._connections[key]
                 self._forget(key)
+
+    async def _forward(self, key: str, outlet: _Outlet, send: Send) -> None:
+        """Send events to a connection as they come, from the time on at which it is initialized."""
+        self._outlets[key] = outlet
+        try:
+            while (connection := self._connections.get(key)) is None:
+                await outlet.until_woken()
+            connection.went_back(outlet.last_event)
+            with self._records.told(connection.record, outlet):
+                while True:
+                    await outlet.until_woken()
+                    await connection.deliver(send)
+        finally:
+            if self._outlets.get(key) is outlet:
+                del self._outlets[key]
 
     def on_prompts_listed(self, ctx: ServerRequestContext[Any, Any]) -> None:
         """Note that a client has listed prompts: of the frameworks that look alike, it is one that stalls.
@@ -223,20 +202,6 @@ class HandshakeClients:
         connection = self._connections.get(_key(ctx))
         if connection is not None and holds(client_of(ctx).stalls):
             connection.stalls = True
-
-    async def _notify(self, connection: _HandshakeConnection, key: str, session: ServerSession) -> None:
-        """Notify a client of the events that it has missed, as long as it is reachable."""
-        recent = connection.record.recent
-        while key in self._reachable and connection.sent < recent.last:
-            last = recent.last
-            for event in recent.since(connection.sent, connection.subscriptions):
-                if connection.stalls and not isinstance(event, ResourceUpdated):
-                    continue
-                await session.send_notification(_notification(event))
-                if key not in self._reachable:
-                    # A notification that was being sent when the stream ended may be lost, so it is sent again.
-                    return
-            connection.sent = last
 
     async def on_subscribe(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscribeRequestParams
@@ -307,16 +272,23 @@ def _note_unknown(uris: Iterable[str], catalog: Catalog) -> None:
         note_invalid(RequestReason.UNKNOWN_FILE)
 
 
+@dataclass(eq=False, slots=True)
+class _ModernStream(Listener):
+    """One stream of the modern era; `is_closing` once the server ends it."""
+
+    is_closing: bool = False
+
+
 class ModernClients:
     """Serves `subscriptions/listen` within the same bounds as `resources/subscribe`, up to a number of streams."""
 
-    def __init__(self, host: Host, most: int) -> None:
-        """Forward the feeds of `host` to at most `most` streams."""
+    def __init__(self, host: Host, records: EventRecords, most: int) -> None:
+        """Forward the events of `records` to at most `most` streams."""
         self._host = host
+        self._records = records
         self._most = most
         self._is_full = False
-        self._handlers: dict[ViewName, ListenHandler] = {}
-        self._streams: Counter[ViewName] = Counter()
+        self._streams: set[_ModernStream] = set()
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams
@@ -328,25 +300,51 @@ class ModernClients:
                 are too many streams.
         """
         self._require_stream()
+        if ctx.request_id is None:
+            raise InvalidRequestError("subscriptions/listen is a request, which has an id")
         uris = params.notifications.resource_subscriptions or []
         _require_room(len(uris), sum(map(len, uris)), "stream")
-        view = self._host.view_name(ctx)
-        seen = self._host.view_called(view)
-        known = [_known_uri(uri, seen) for uri in uris]
-        _note_unknown(known, seen.catalog)
-        # The SDK compares the URIs of events with those that were asked for.
-        added = [uri for uri in known if uri not in uris]
-        if added:
-            filters = params.notifications.model_copy(update={"resource_subscriptions": [*uris, *added]})
-            params = params.model_copy(update={"notifications": filters})
-        handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view), max_subscriptions=self._most))
-        self._streams[view] += 1
+        name = self._host.view_name(ctx)
+        view = self._host.view_called(name)
+        known = [_known_uri(uri, view) for uri in uris]
+        _note_unknown(known, view.catalog)
+        # The client knows the resources by the URIs that it asked for.
+        honoured = _honoured(params.notifications, [*dict.fromkeys([*uris, *known])])
+        stream = _ModernStream()
+        self._streams.add(stream)
         try:
-            return await handler(ctx, params)
+            with self._records.of(name) as record:
+                await self._serve(ctx, honoured, stream, record)
         finally:
-            self._streams[view] -= 1
-            if not self._streams[view]:
-                del self._streams[view], self._handlers[view]
+            self._streams.discard(stream)
+        return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
+
+    async def _serve(
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        honoured: types.SubscriptionFilter,
+        stream: _ModernStream,
+        record: EventRecord,
+    ) -> None:
+        """Acknowledge a stream, and send it the events that it wants, until it is closed and has all of them."""
+        meta = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+        recent, uris = record.recent, frozenset(honoured.resource_subscriptions or ())
+        sent, send = recent.last, _modern_send(ctx)
+        acknowledged = types.SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
+        await ctx.session.send_notification(
+            types.SubscriptionsAcknowledgedNotification(params=acknowledged), related_request_id=ctx.request_id
+        )
+        with self._records.told(record, stream):
+            while True:
+                await stream.until_woken()
+                while sent < recent.last:
+                    last = recent.last
+                    missed = [each for each in recent.since(sent, uris) if event_matches(honoured, uris, each[1])]
+                    if missed:
+                        await send(missed)
+                    sent = last
+                if stream.is_closing:
+                    return
 
     def _require_stream(self) -> None:
         """Check that one more stream may be open; the first refusal after there was room is logged."""
@@ -361,12 +359,46 @@ class ModernClients:
     @property
     def subscribers(self) -> int:
         """How many streams are open."""
-        return self._streams.total()
+        return len(self._streams)
 
     def close(self) -> None:
-        """End all streams; each client receives what is buffered for it, and the result."""
-        for handler in [*self._handlers.values()]:
-            handler.close()
+        """End all streams; each client receives what it has missed, and the result."""
+        for stream in self._streams:
+            stream.is_closing = True
+            stream.wake()
+
+
+def _honoured(asked: types.SubscriptionFilter, uris: list[str]) -> types.SubscriptionFilter:
+    """Return what a stream is told of: all that its client asked for, without what it did not."""
+    return types.SubscriptionFilter(
+        tools_list_changed=asked.tools_list_changed or None,
+        prompts_list_changed=asked.prompts_list_changed or None,
+        resources_list_changed=asked.resources_list_changed or None,
+        resource_subscriptions=uris or None,
+    )
+
+
+def _modern_send(ctx: ServerRequestContext[Any, Any]) -> Send:
+    """Return how events go to a stream of the modern era: over HTTP in frames that all streams share."""
+    subscription = ctx.request_id
+    writer = writer_of(ctx.request)
+    if writer is None or subscription is None:
+        return partial(_send_each, ctx.session, subscription=subscription)
+
+    async def send(events: Sequence[NumberedEvent]) -> None:
+        await writer.write(modern_frames(events, subscription))
+
+    return send
+
+
+async def _send_each(
+    session: ServerSession, events: Sequence[NumberedEvent], *, subscription: types.RequestId | None = None
+) -> None:
+    """Send events by the SDK: those of a stream of the modern era with the id of its `subscription`."""
+    meta = {SUBSCRIPTION_ID_META_KEY: subscription}
+    for _, event in events:
+        notification = notification_of(event) if subscription is None else event_to_notification(event, meta)
+        await session.send_notification(notification, related_request_id=subscription)
 
 
 def _identity(principal: Principal) -> tuple[str, str, str | None]:
@@ -378,13 +410,3 @@ def _key(ctx: ServerRequestContext[Any, Any]) -> str:
     """Return the key of a connection: the session over HTTP; over stdio there is only one connection."""
     headers = getattr(ctx.request, "headers", {})
     return str(headers.get("mcp-session-id", _STDIO))
-
-
-def _notification(event: ServerEvent) -> types.ServerNotification:
-    if isinstance(event, ToolsListChanged):
-        return types.ToolListChangedNotification()
-    if isinstance(event, PromptsListChanged):
-        return types.PromptListChangedNotification()
-    if isinstance(event, ResourcesListChanged):
-        return types.ResourceListChangedNotification()
-    return types.ResourceUpdatedNotification(params=types.ResourceUpdatedNotificationParams(uri=event.uri))

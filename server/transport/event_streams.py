@@ -1,23 +1,24 @@
-"""Tracking of open HTTP responses: which sessions can receive notifications, and a clean end for all responses.
+"""Tracking of open HTTP responses: where events can be written to, and a clean end for all responses.
 
-A client of the handshake era receives notifications on the event stream that its session holds open by GET. The SDK
-drops notifications while there is none, so the server waits for the stream. When the server stops, it ends each
-response with a last chunk: a connection that is cut off is an error for the client and in the log.
+A client of the handshake era receives notifications on the event stream that its session holds open by GET, one of the
+modern era on the answer to `subscriptions/listen`. The SDK opens and ends these responses, and sends on them what it
+has to; events are written beside it. When the server stops, it ends each response with a last chunk: a connection that
+is cut off is an error for the client and in the log.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.lowlevel
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
+
+from server.wire.event_writer import EventWriter
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -31,8 +32,11 @@ _LAST_CHUNK_SECONDS = 0.5
 
 _TICK_SECONDS = 0.05
 
-_RESUMES = b"last-event-id"
+_RESUMES = "last-event-id"
 # The header by which a client asks for the events behind one that it has received.
+
+_METHOD, _LISTEN = "mcp-method", "subscriptions/listen"
+# The header of the modern era that names the method; the SDK refuses a request that has another one.
 
 
 @dataclass(eq=False, slots=True)
@@ -54,10 +58,10 @@ class _Response:
 class EventStreams:
     """ASGI middleware that tracks responses until `end` ends them."""
 
-    def __init__(self, app: ASGIApp, reachable: Callable[[str], AbstractContextManager[None]]) -> None:
-        """Serve `app`; `reachable` is entered with a session's id while its event stream is open."""
+    def __init__(self, app: ASGIApp, forward: Callable[[str, EventWriter], Coroutine[Any, Any, None]]) -> None:
+        """Serve `app`; `forward` is called with a session's id while its event stream is open, to write to it."""
         self._app = app
-        self._reachable = reachable
+        self._forward = forward
         self._responses: set[_Response] = set()
         self._closing = False
 
@@ -66,7 +70,8 @@ class EventStreams:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        session = Headers(scope=scope).get("mcp-session-id", "") if scope["method"] == "GET" else ""
+        headers = Headers(scope=scope)
+        session = headers.get("mcp-session-id", "") if scope["method"] == "GET" else ""
         response = _Response(is_listener=session != "")
 
         async def tracked_send(message: Message) -> None:
@@ -78,6 +83,8 @@ class EventStreams:
             with response.scope:
                 if response.is_listener:
                     await self._listen(session, scope, receive, tracked_send)
+                elif headers.get(_METHOD) == _LISTEN:
+                    await self._subscribe(scope, receive, tracked_send)
                 else:
                     await self._app(scope, receive, tracked_send)
         finally:
@@ -86,20 +93,32 @@ class EventStreams:
             await _finish(response, scope, receive, send)
 
     async def _listen(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a GET stream; the session is reachable from the first part of the stream on."""
-        with ExitStack() as stack:
+        """Serve a GET stream, and forward events to it from its head on."""
+        writer = EventWriter(send, Headers(scope=scope).get(_RESUMES, ""))
+        async with anyio.create_task_group() as tasks:
 
             async def announcing_send(message: Message) -> None:
                 await send(message)
                 if message["type"] == "http.response.start" and _is_stream(message):
-                    # The SDK registers the stream in a task that it started before this one began to send.
-                    await anyio.lowlevel.checkpoint()
-                    stack.enter_context(self._reachable(session))
+                    writer.begin()
+                    tasks.start_soon(self._forward, session, writer)
 
-            # Events of this server have no ids, so none can be named. Without a store of events, the SDK would return
-            # from a request that names one without an answer.
-            headers = [header for header in scope["headers"] if header[0].lower() != _RESUMES]
+            # Which events the client has missed, `forward` knows. Without a store of events, the SDK would return from
+            # a request that names one without an answer.
+            headers = [header for header in scope["headers"] if header[0].lower() != _RESUMES.encode()]
             await self._app({**scope, "headers": headers}, receive, announcing_send)
+            tasks.cancel_scope.cancel()
+
+    async def _subscribe(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a stream of the modern era; its handler may write to it once it has acknowledged the request."""
+        writer = EventWriter(send)
+
+        async def announcing_send(message: Message) -> None:
+            await send(message)
+            if message["type"] == "http.response.body" and not writer.has_begun:
+                writer.begin()
+
+        await self._app(writer.within(scope), receive, announcing_send)
 
     @property
     def running(self) -> int:

@@ -167,7 +167,9 @@ def _name_of_connection(scope: Scope) -> str:
 
 def _is_by_people(scope: Scope) -> bool:
     """Tell whether a request is one of a browser or of a tool such as curl, and of no MCP client."""
+    if scope["type"] != "http" or scope["method"] not in {"GET", "HEAD"}:
+        return False
     headers = Headers(scope=scope)
     accept = headers.get("accept", "*/*").lower()
-    is_reading = scope["type"] == "http" and scope["method"] in {"GET", "HEAD"} and "mcp-session-id" not in headers
+    is_reading = "mcp-session-id" not in headers
     return is_reading and not any(each in accept for each in _OF_CLIENTS) and any(each in accept for each in _OF_PEOPLE)

@@ -24,6 +24,7 @@ from server.access import Profiles
 from server.capability import Authentication, HttpContext, HttpPart
 from server.transport.bodies import RecordedRefusals, RequestBodies
 from server.transport.connections import BoundedProtocol, WaitingClients
+from server.transport.direct_answers import DirectAnswers
 from server.transport.event_streams import Draining, EventStreams
 from server.transport.greeting import Greeting
 from server.transport.listening import checks_host
@@ -97,7 +98,8 @@ def build_app(
         app.router.routes.append(Route(f"{settings.path}/", _redirect_to(settings.path), methods=_METHODS))
     route = _endpoint_route(app, settings.path)
     limits = host.settings.limits
-    bodies = RequestBodies(route.app, limits, in_turns=authentication is not None)
+    direct = DirectAnswers(route.app, server, security, streams=streams)
+    bodies = RequestBodies(direct, limits, in_turns=authentication is not None)
     route.app = RecordedRefusals(bodies, server.records)
     if authentication is not None:
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
@@ -112,7 +114,7 @@ def build_app(
     sessions = ProfileSessions(settings.session_idle_seconds)
     narrowed = Profiles(host.settings.access.profiles)
     routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, narrowed, sessions, taken)
-    return EventStreams(_readable_from(settings, routed), server.handshake.reachable)
+    return EventStreams(_readable_from(settings, routed), server.handshake.forward)
 
 
 def _greet_at_root(app: Starlette, greeting: Greeting) -> None:

@@ -26,7 +26,7 @@ from server.requests import (
     RequestRecord,
     address_of,
 )
-from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, pause_before_refusal
+from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, header_of, pause_before_refusal
 from server.transport.profiles import NAMED_SESSION_KEY
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _SERVER_ERROR: Final = -32000
 # JSON-RPC leaves the codes from -32000 to -32099 to servers.
 
 _SESSION: Final = "mcp-session-id"
-_VERSION: Final = "mcp-protocol-version"
+_VERSION: Final = b"mcp-protocol-version"
 _OPENING_VERSIONS: Final = frozenset({None, *HANDSHAKE_PROTOCOL_VERSIONS})
 # A request of one of these versions, or of none, opens a session if it names none.
 
@@ -95,12 +95,11 @@ class Limiting:
 
     def _size(self, scope: Scope) -> int:
         """Return how many bytes the body of a request has, or may have if it does not say."""
-        headers = Headers(scope=scope)
-        length = headers.get("content-length", "")
+        length = header_of(scope, b"content-length") or ""
         if length.isascii() and length.isdigit():
             # The server reads no more of a longer one.
             return min(int(length[:_MAX_DIGITS]), self._largest)
-        return self._largest if "transfer-encoding" in headers else 0
+        return 0 if header_of(scope, b"transfer-encoding") is None else self._largest
 
     @contextmanager
     def _in_session(self, principal: Key, scope: Scope, send: Send) -> Iterator[Send]:
@@ -110,13 +109,12 @@ class Limiting:
             LimitExceededError: the request would open a session too many.
         """
         # The SDK reads the first of repeated headers too.
-        headers = Headers(scope=scope)
-        session = headers.get(_SESSION)
+        session = header_of(scope, _SESSION.encode())
         if session is not None:
             with self._sessions.used(principal, session):
                 sending = self._noting_foreign(scope.get(NAMED_SESSION_KEY, session), scope, send)
                 yield self._until_ended(principal, session, sending) if scope["method"] == "DELETE" else sending
-        elif headers.get(_VERSION) in _OPENING_VERSIONS:
+        elif header_of(scope, _VERSION) in _OPENING_VERSIONS:
             with self._sessions.opening(principal) as note:
 
                 async def noting(message: Message) -> None:

@@ -24,6 +24,7 @@ from server.config.settings.server import LogFormat
 from server.hosting.background import StoppedError
 from server.hosting.catalog_log import command_for, notices_of, served_from
 from server.hosting.host import Host
+from server.hosting.index_keeper import keep_index
 from server.hosting.views import role_rule
 from server.limits.descriptors import raise_descriptors
 from server.logs.text_logs import prepare_logs
@@ -114,6 +115,7 @@ async def _run_background(
     """
     async with anyio.create_task_group() as group:
         group.start_soon(host.work)
+        group.start_soon(keep_index, host.library, host.background.pause)
         group.start_soon(reload_when_asked, host)
         for part in parts:
             if not part.needs_skills:

@@ -14,12 +14,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from server.wire.kept_result import KeptResult
 from skills_core.errors import SkillsError
 
 ItemT = TypeVar("ItemT")
 
 _CHECK_BYTES = 9
 # A multiple of three, so that the checksum has no padding, and long enough that a random text never matches.
+
+_MAX_PAGES = 50
+# Most pages of a list that are kept; clients ask for the first ones, if not for all.
 
 
 class InvalidCursorError(SkillsError):
@@ -54,7 +58,7 @@ class Pager(Generic[ItemT]):
         self._list = f"{key}\0{of}"
         self._describe = describe
         self._envelope = envelope
-        self._pages: dict[int, dict[str, Any]] = {}
+        self._pages: dict[int, KeptResult] = {}
 
     def page(self, cursor: str | None) -> dict[str, Any]:
         """Return the result for a cursor, None for the first page.
@@ -68,12 +72,14 @@ class Pager(Generic[ItemT]):
             # Cursors of an earlier snapshot may start anywhere; only pages on our own boundaries are kept.
             return self._build(start)
         if start not in self._pages:
+            if len(self._pages) >= _MAX_PAGES:
+                self._pages.clear()
             self._pages[start] = self._build(start)
         return self._pages[start]
 
-    def _build(self, start: int) -> dict[str, Any]:
+    def _build(self, start: int) -> KeptResult:
         end = start + self._size
-        page = {self._key: [self._describe(value) for _, value in self._items[start:end]], **self._envelope}
+        page = KeptResult({self._key: [self._describe(value) for _, value in self._items[start:end]], **self._envelope})
         if end < len(self._items):
             page["nextCursor"] = _encode(self._list, self._items[end - 1][0])
         return page

@@ -12,7 +12,8 @@ its name, its path or what they require. Its result equals that of a full build.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.catalog.catalog import Catalog, FoundSource, order_of
@@ -30,7 +31,7 @@ from skills_core.skills.gates import (
 from skills_core.skills.skill import Skill, State, chooses, is_same_skill
 
 if TYPE_CHECKING:
-    from skills_core.catalog.conflicts import Settlement
+    from skills_core.catalog.conflicts import Position, Settlement
     from skills_core.diagnostics import Diagnostic
     from skills_core.disk.sources import Source
     from skills_core.loading.discovery import LoadedSource
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 
 _FEW = 64
-# One change costs about as much as a decision on so many skills.
+_SHARE = 8
+# An update decides on so many skills at most, or on this part of all skills: then a full build costs as much.
 
 
 class Standing(NamedTuple):
@@ -62,9 +64,9 @@ class Decider:
         self.trusted = tuple(is_trusted(loaded.source, environment) for loaded in sources)
 
     def candidates(self) -> Iterator[Candidate]:
-        """Yield a candidate for everything that was loaded."""
+        """Yield a candidate for everything that was loaded, in the order of the positions."""
         for rank, loaded in enumerate(self._sources):
-            for content in loaded.contents.values():
+            for _, content in sorted(loaded.contents.items(), key=itemgetter(0)):
                 yield Candidate(rank, loaded.source, content)
 
     def competes(self, candidate: Candidate) -> bool:
@@ -221,13 +223,17 @@ def update_catalog(
     loaded: tuple[Sequence[LoadedSource], Sequence[LoadedSource]],
     environments: tuple[Environment, Environment],
 ) -> Catalog:
-    """Return the catalog after `before`; the pairs are what `before` was made of, and what there is now."""
+    """Return the catalog after `before`, which is `before` itself if nothing changed.
+
+    The pairs are what `before` was made of, and what there is now.
+    """
     _, sources = loaded
     _, environment = environments
     decider = Decider(sources, environment)
     update = _update(before, decider, loaded, environments)
     if update is None:
-        return build_catalog(sources, environment, before)
+        after = build_catalog(sources, environment, before)
+        return before if after.is_same(before) else after
     root_counts = Counter({found.source.root: found.skills for found in before.sources})
     root_counts.subtract(skill.source.root for skill in update.gone)
     root_counts.update(skill.source.root for skill in update.come)
@@ -253,6 +259,13 @@ class _Changed(NamedTuple):
     before: Candidate | None
     after: Candidate | None
 
+    @property
+    def position(self) -> Position:
+        """The position of the skill."""
+        either = self.after or self.before
+        assert either is not None  # noqa: S101 - it came, went or changed
+        return either.position
+
 
 def _update(
     before: Catalog,
@@ -260,41 +273,60 @@ def _update(
     loaded: tuple[Sequence[LoadedSource], Sequence[LoadedSource]],
     environments: tuple[Environment, Environment],
 ) -> _Update | None:
-    """Return how the skills change whose contents changed; None where the change may concern other skills."""
-    # A skill that is mapped to another path may have to move when files of the skill around it come and go.
-    if before.settlement.room or not _choose_alike(loaded[1], *environments):
+    """Return how the skills change that the change concerns; None where a full build costs less or has to decide."""
+    if not _choose_alike(loaded[1], *environments):
         return None
-    changes = [*_changes(before, *loaded)]
-    if len(changes) > max(_FEW, len(before.skills) // _FEW):
+    changes = {each.position: each for each in _changes(before, *loaded)}
+    most = max(_FEW, len(before.skills) // _SHARE)
+    if len(changes) > most:
         return None
 
-    def stands(skill: Skill, candidate: Candidate) -> bool:
-        """Tell whether the skill, as the candidate, has the standing that it has now."""
-        return decider.standing(candidate, before.settlement) == standing_of(skill, before_requirements=True)
-
+    # What gates depend on may have changed.
     rank_of = {each.source.root: rank for rank, each in enumerate(loaded[1])}
-    gated = (
-        (skill, Candidate(rank_of[skill.source.root], skill.source, skill.content)) for skill in before.conditional
-    )
-    if not all(stands(*each) for each in gated):
+    for skill in before.conditional:
+        candidate = Candidate(rank_of[skill.source.root], skill.source, skill.content)
+        if candidate.position not in changes and not _stands(skill, candidate, decider, before):
+            changes[candidate.position] = _Changed(skill, candidate, candidate)
+    staying = {position for position, each in changes.items() if _stays(each, decider, before)}
+    moving = {position: each for position, each in changes.items() if position not in staying}
+    if not moving:
+        return _revised(decider, changes, staying, before.settlement)
+    settled = _settled(before, decider, moving, loaded[1], most)
+    if settled is None:
         return None
-    stays = [
-        bool(each.skill and each.after and _look_alike_to_others(each) and stands(each.skill, each.after))
-        for each in changes
-    ]
-    moving = [each for each, is_staying in zip(changes, stays, strict=True) if not is_staying]
-    settlement = _settlement_after(before, decider, moving)
-    if settlement is None:
+    settlement, concerned = settled
+    if not _apart_by_requirements(before, [*{**moving, **concerned}.values()]):
         return None
+    return _revised(decider, changes | concerned, staying - concerned.keys(), settlement)
+
+
+def _stands(skill: Skill, candidate: Candidate, decider: Decider, before: Catalog) -> bool:
+    """Tell whether the skill, as the candidate, has the standing that it has now."""
+    return decider.standing(candidate, before.settlement) == standing_of(skill, before_requirements=True)
+
+
+def _stays(change: _Changed, decider: Decider, before: Catalog) -> bool:
+    """Tell whether a change concerns no other skill."""
+    skill, after = change.skill, change.after
+    if skill is None or after is None or not _look_alike_to_others(change):
+        return False
+    return _stands(skill, after, decider, before) and before.settlement.has_same_room(after)
+
+
+def _revised(
+    decider: Decider, changes: Mapping[Position, _Changed], staying: Container[Position], settlement: Settlement
+) -> _Update:
+    """Return the update that changes amount to; those that are `staying` keep their standing."""
     gone, come = list[Skill](), list[Skill]()
-    for (skill, _, after), is_staying in zip(changes, stays, strict=True):
-        revised = None
+    for position, (skill, _, after) in changes.items():
+        revised: Skill | None = None
         if after is not None:
-            standing = standing_of(skill) if skill and is_staying else decider.standing(after, settlement)
+            keeps = skill if position in staying else None
+            standing = standing_of(keeps) if keeps is not None else decider.standing(after, settlement)
             revised = _same_or_new(skill, decider.skill(after, settlement, standing))
         if revised is not skill:
-            gone += [skill] if skill else []
-            come += [revised] if revised else []
+            gone += [skill] if skill is not None else []
+            come += [revised] if revised is not None else []
     return _Update(tuple(gone), tuple(come), settlement)
 
 
@@ -303,8 +335,7 @@ def _changes(before: Catalog, old: Sequence[LoadedSource], new: Sequence[LoadedS
     for rank, (was, now) in enumerate(zip(old, new, strict=True)):
         if was is now:
             continue
-        places = [place for place, content in now.contents.items() if was.contents.get(place) is not content]
-        for place in [*places, *(was.contents.keys() - now.contents.keys())]:
+        for place in now.places_changed_since(was):
             known, content = was.contents.get(place), now.contents.get(place)
             yield _Changed(
                 None if known is None else before.skill_of(was.source.root, known),
@@ -313,24 +344,50 @@ def _changes(before: Catalog, old: Sequence[LoadedSource], new: Sequence[LoadedS
             )
 
 
-def _settlement_after(before: Catalog, decider: Decider, moving: Sequence[_Changed]) -> Settlement | None:
-    """Return the settlement after skills moved; None where other skills may depend on them, or they on others."""
-    if not moving:
-        return before.settlement
-    contents = [each.content for change in moving for each in (change.before, change.after) if each is not None]
+def _settled(
+    before: Catalog,
+    decider: Decider,
+    moving: Mapping[Position, _Changed],
+    sources: Sequence[LoadedSource],
+    most: int,
+) -> tuple[Settlement, dict[Position, _Changed]] | None:
+    """Return the settlement after skills moved, and the other skills that this concerns; None if there are many."""
+
+    def now(position: Position) -> Candidate:
+        rank, place = position
+        return Candidate(rank, sources[rank].source, sources[rank].contents[place])
+
+    def competing(candidate: Candidate | None) -> Candidate | None:
+        return candidate if candidate is not None and decider.competes(candidate) else None
+
+    changed = {position: competing(each.after) for position, each in moving.items()}
+    known = before.settlement.claims
+    changed = {position: each for position, each in changed.items() if each is not None or position in known}
+    if not changed:
+        return before.settlement, {}
+    settled = resettle(before.settlement, changed, now, most)
+    if settled is None:
+        return None
+    settlement, concerned = settled
+    others = {position: now(position) for position in concerned - moving.keys()}
+    skills = {position: before.skill_of(each.source.root, each.content) for position, each in others.items()}
+    return settlement, {position: _Changed(skills[position], each, each) for position, each in others.items()}
+
+
+def _apart_by_requirements(before: Catalog, changes: Sequence[_Changed]) -> bool:
+    """Tell whether no other skills depend on these by what they require or by their keys, nor these on others."""
+    contents = [each.content for change in changes for each in (change.before, change.after) if each is not None]
     names = {name for content in contents for name in content.names}
     lowered = {name.lower() for name in names}
     if any(content.instructions.frontmatter.requires for content in contents):
-        return None
+        return False
     if any(not names.isdisjoint(skill.frontmatter.requires) for skill in before.requiring):
-        return None
+        return False
     # A `skillKey` counts only while no skill has it as its name.
-    identities = {change.skill.identity for change in moving if change.skill}
-    if any(skill.content.skill_key.lower() in lowered and skill.identity not in identities for skill in before.keyed):
-        return None
-    gone = [each.before for each in moving if each.before is not None and decider.competes(each.before)]
-    come = [each.after for each in moving if each.after is not None and decider.competes(each.after)]
-    return resettle(before.settlement, gone, come) if gone or come else before.settlement
+    identities = {change.skill.identity for change in changes if change.skill}
+    return not any(
+        skill.content.skill_key.lower() in lowered and skill.identity not in identities for skill in before.keyed
+    )
 
 
 def _choose_alike(sources: Sequence[LoadedSource], before: Environment, after: Environment) -> bool:

@@ -11,6 +11,7 @@ from itertools import groupby
 from operator import attrgetter, is_
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
+from weakref import ref
 
 from skills_core.catalog.conflicts import Settlement
 from skills_core.catalog.filter import keeps_name, visible_skills
@@ -57,6 +58,17 @@ class DirectoryContents(NamedTuple):
     children: Mapping[str, tuple[Skill, SkillFile] | None]
 
 
+class Step(NamedTuple):
+    """How a catalog was made of the one before it: the skills that went and those that came, in order.
+
+    A skill that changed went, and came as it is now.
+    """
+
+    before: ref[Catalog]
+    gone: tuple[Skill, ...]
+    come: tuple[Skill, ...]
+
+
 @dataclass(frozen=True, slots=True, repr=False, weakref_slot=True)
 class Catalog:
     """All skills found, ordered by name and path; `active` are those that are served.
@@ -81,6 +93,7 @@ class Catalog:
     _keys_of: MappingProxyType[str, tuple[str, ...]] = field(init=False, compare=False)
     _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
+    _step: Step | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         for name, (belongs, order) in _LISTS.items():
@@ -128,6 +141,7 @@ class Catalog:
             "_by_path": MappingProxyType(by_path),
             "_paths": _revised(self._paths, before - after, after - before, str),
             "_depth": max(self._depth, _depth(new)),
+            "_step": Step(ref(self), tuple(sorted(gone, key=order_of)), tuple(sorted(come, key=order_of))),
         }.items():
             object.__setattr__(catalog, name, value)
         names = {name for skill in (*gone, *come) for name in skill.content.names}
@@ -150,6 +164,10 @@ class Catalog:
             else:
                 keys_of.pop(name, None)
         return keys_of
+
+    def step_from(self, before: Catalog) -> Step | None:
+        """Return how this catalog was made of `before`, None if it was made of another, or built anew."""
+        return self._step if self._step is not None and self._step.before() is before else None
 
     def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
@@ -175,6 +193,9 @@ class Catalog:
         if (self.problems, self.sources) != (other.problems, other.sources):
             return False
         if len(self.skills) != len(other.skills):
+            return False
+        if self.step_from(other) is not None:
+            # A skill that is the same stays the same object.
             return False
         pairs = zip(self.skills, other.skills, strict=True)
         # Nearly all skills are the same objects, so a call for each would take most of the time.

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from itertools import count, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.scan import parent
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import SkillContent
 
+
+_T = TypeVar("_T")
 
 Position: TypeAlias = tuple[int, str]
 """The rank of a source, and the place of a skill in it."""
@@ -58,28 +62,12 @@ class Candidate(NamedTuple):
         return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, where),)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """The key of a skill that keeps its name, its path in URIs, and whether another skill shares the name."""
 
     key: str
     path: str
     shares_name: bool
-
-
-class MappedPath(NamedTuple):
-    """A path below a skill's folder to which a nested skill might be mapped."""
-
-    rank: int
-    place: str
-    inside: str
-
-
-class Holders(NamedTuple):
-    """How many candidates keep a name; all of them are of the source with this rank."""
-
-    rank: int
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,143 +76,245 @@ class Settlement:
 
     `claims` are the names of all candidates. `placements` are those of the candidates that keep their name; `shadowing`
     maps each of the others to the candidate that has the name. The outcome depends on `claims`, and on whether there is
-    `room` for each skill that is mapped to another path than its own. `is_contested` tells that a candidate did not get
-    the path or the key that it would have alone.
+    `room` for skills that are mapped to other paths than their own: by the skill around them, and the path inside it.
 
-    For the settlement after this one, `holders` has all names, `lowered` counts them in lower case, and `paths` has the
-    paths of all placements in order.
+    The rest finds whom a change concerns. `holders` are the candidates with each name and `order` are all candidates,
+    both sorted, and `lowered` counts the names in lower case. A candidate is `contested` if it did not simply get its
+    first path and its name as its key, or its path; then these are all paths and keys that it wanted. `wanted` has the
+    candidates by all these texts and paths, which `texts` has in order.
     """
 
     claims: Mapping[Position, str] = field(default_factory=dict, repr=False)
-    room: Mapping[MappedPath, bool] = field(default_factory=dict, repr=False)
+    room: Mapping[Position, Mapping[str, bool]] = field(default_factory=dict, repr=False)
     placements: Mapping[Position, Placement] = field(default_factory=dict, repr=False)
     shadowing: Mapping[Position, Position] = field(default_factory=dict, repr=False)
-    is_contested: bool = False
-    holders: Mapping[str, Holders] = field(default_factory=dict, repr=False)
+    contested: Mapping[Position, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    holders: Mapping[str, tuple[Position, ...]] = field(default_factory=dict, repr=False)
     lowered: Mapping[str, int] = field(default_factory=dict, repr=False)
-    paths: Sequence[str] = field(default=(), repr=False)
+    order: Sequence[Position] = field(default=(), repr=False)
+    wanted: Mapping[str, tuple[Position, ...]] = field(default_factory=dict, repr=False)
+    texts: Sequence[str] = field(default=(), repr=False)
+
+    def wanted_by(self, position: Position) -> tuple[str, ...]:
+        """Return all paths and keys that a candidate wanted; none if it is shadowed."""
+        if (texts := self.contested.get(position)) is not None:
+            return texts
+        placement = self.placements.get(position)
+        return (placement.path,) if placement is not None else ()
+
+    def has_same_room(self, candidate: Candidate) -> bool:
+        """Tell whether there is room in a candidate for the skills in it as there was."""
+        room = self.room.get(candidate.position, {})
+        return all(_is_room(candidate.content, inside) is was for inside, was in room.items())
 
 
 def settle(candidates: Sequence[Candidate], before: Settlement | None = None) -> Settlement:
     """Settle names and paths; return `before` where nothing that it depends on changed."""
     claims = {each.position: each.name for each in candidates}
-    if before is not None and before.claims == claims and _same_room(candidates, before.room):
+    if before is not None and before.claims == claims and all(map(before.has_same_room, candidates)):
         return before
-    winners: dict[str, Position] = {}
-    for position, name in claims.items():
-        winners[name] = min(position, winners.get(name, position))
-    shadowing = {position: winners[name] for position, name in claims.items() if position[0] != winners[name][0]}
-    kept = {position: each for each in candidates if (position := each.position) not in shadowing}
-    paths = _Paths(kept)
-    counts = Counter(each.name for each in kept.values())
-    placements = _placements(kept, paths.path_of, counts)
+    known = dict(zip(claims, candidates, strict=True))
+    order = sorted(known)
+    outcome = _decide({position: known[position] for position in order})
+    wanted: dict[str, tuple[Position, ...]] = {each.path: (at,) for at, each in outcome.placements.items()}
+    for position, texts in outcome.contested.items():
+        for text in texts:
+            wanted[text] = _with(wanted.get(text, ()), position)
     return Settlement(
-        claims,
-        paths.room,
-        placements,
-        shadowing,
-        is_contested=paths.is_contested
-        or any(each.key != _own_key(each, claims[at]) for at, each in placements.items()),
-        holders={name: Holders(position[0], counts[name]) for name, position in winners.items()},
-        lowered=Counter(name.lower() for name in winners),
-        paths=tuple(sorted(paths.path_of.values())),
+        claims, *outcome, Counter(map(str.lower, outcome.holders)), tuple(order), wanted, tuple(sorted(wanted))
     )
 
 
-def resettle(before: Settlement, gone: Sequence[Candidate], come: Sequence[Candidate]) -> Settlement | None:
-    """Return the settlement after candidates have gone and others come; None where others may be concerned.
+def resettle(
+    before: Settlement, changed: Mapping[Position, Candidate | None], now: Callable[[Position], Candidate], most: int
+) -> tuple[Settlement, AbstractSet[Position]] | None:
+    """Return the settlement after candidates changed, and all that the change may concern.
 
-    It is what `settle` returns for all candidates, and costs a copy of the settlement instead of a decision on each.
+    `changed` has the candidates by their positions, None for those that are gone; `now` returns the others. Returns
+    None if the change concerns more than `most` candidates. The settlement equals what `settle` returns for all
+    candidates, and costs a copy of `before` instead of a decision on each.
     """
-    if before.room or before.is_contested:
-        return None
-    draft = _Draft(before)
-    is_apart = all(draft.remove(each) for each in gone) and all(draft.add(each) for each in come)
-    return draft.settlement() if is_apart else None
+    reach = _Reach(before)
+    concerned = reach.of(changed, {each.name for each in changed.values() if each is not None}, most)
+    while len(concerned) <= most:
+        members = {each: changed[each] if each in changed else now(each) for each in sorted(concerned)}
+        outcome = _decide({position: each for position, each in members.items() if each is not None})
+        more = {each for text in outcome.wanted_texts() for each in reach.of_text(text)}
+        more.update(each for name in outcome.holders for each in before.wanted.get(name, ()))
+        more -= concerned
+        if not more:
+            return _replaced(before, concerned, members, outcome), concerned
+        concerned |= reach.of(more, (), most)
+    return None
 
 
-class _Draft:
-    """A settlement in which candidates come and go that concern no others."""
+class _Reach:
+    """Finds the candidates of a settlement that depend on each other."""
 
-    def __init__(self, before: Settlement) -> None:
-        self._before = before
-        self._claims, self._placements = dict(before.claims), dict(before.placements)
-        self._holders, self._lowered = dict(before.holders), Counter(before.lowered)
-        self._paths = [*before.paths]
-        self._shadowed = {before.claims[position] for position in before.shadowing}
+    def __init__(self, settlement: Settlement) -> None:
+        self._settlement = settlement
 
-    def settlement(self) -> Settlement:
-        return replace(
-            self._before,
-            claims=self._claims,
-            placements=self._placements,
-            holders=self._holders,
-            lowered=self._lowered,
-            paths=tuple(self._paths),
-        )
+    def of(self, positions: Iterable[Position], names: Iterable[str], most: int) -> set[Position]:
+        """Return the positions, and those that concern them or these names, directly or by way of others.
 
-    def remove(self, candidate: Candidate) -> bool:
-        """Take a candidate out, and tell whether no other is concerned."""
-        name, placement = candidate.name, self._placements.pop(candidate.position, None)
-        # Of two with the name, the other one gets it as its key.
-        if placement is None or name in self._shadowed or self._holders[name].number == 2:  # noqa: PLR2004
-            return False
-        del self._claims[candidate.position]
-        del self._paths[bisect_left(self._paths, placement.path)]
-        self._count(name, candidate.rank, -1)
-        return self._is_apart(candidate, placement.path)
+        The search ends as soon as there are more than `most`.
+        """
+        known = self._settlement
+        waiting = {*positions, *(position for name in names for position in known.holders.get(name, ()))}
+        found: set[Position] = set()
+        while waiting and len(found) <= most:
+            position = waiting.pop()
+            found.add(position)
+            waiting.update(each for each in self._beside(position) if each not in found)
+        return found | waiting
 
-    def add(self, candidate: Candidate) -> bool:
-        """Take a candidate in, and tell whether no other is concerned."""
-        name, place = candidate.name, candidate.content.place
-        known = self._holders.get(name, Holders(candidate.rank, 0))
-        path = _joined(parent(place), name)
-        # The only other one with the name gets its path as its key.
-        if known.rank != candidate.rank or known.number == 1 or name in self._shadowed:
-            return False
-        if not _is_segment(name) or printable(path) != path:
-            return False
-        is_apart = self._is_apart(candidate, path)
-        placement = Placement(path if known.number else name, path, shares_name=known.number > 0)
-        self._claims[candidate.position], self._placements[candidate.position] = name, placement
-        self._count(name, candidate.rank, 1)
-        insort(self._paths, path)
-        return is_apart
+    def of_text(self, text: str) -> Iterator[Position]:
+        """Yield the candidates that have a text as their name, or want it or a path above or below it."""
+        known = self._settlement
+        yield from known.holders.get(text, ())
+        for path in _prefixes(text):
+            yield from known.wanted.get(path, ())
+        for below in _below(known.texts, text + "/", str):
+            yield from known.wanted[below]
 
-    def _count(self, name: str, rank: int, difference: int) -> None:
-        count = self._holders.get(name, Holders(rank, 0)).number + difference
-        if count:
-            self._holders[name] = Holders(rank, count)
-        else:
-            del self._holders[name]
-        if count == max(difference, 0):
-            self._lowered[name.lower()] += difference
-            if not self._lowered[name.lower()]:
-                del self._lowered[name.lower()]
-
-    def _is_apart(self, candidate: Candidate, path: str) -> bool:
-        """Tell whether no other skill encloses the candidate, lies in it, or has a path above, at or below its path."""
-        place = candidate.content.place
-        if not place or any((candidate.rank, above) in self._claims for above in ("", *_prefixes(place)[:-1])):
-            return False
-        if any(map(self._has, _prefixes(path))):
-            return False
-        return not any(self._has_below(folder) for folder in (path, place))
-
-    def _has(self, path: str) -> bool:
-        number = bisect_left(self._paths, path)
-        return number < len(self._paths) and self._paths[number] == path
-
-    def _has_below(self, path: str) -> bool:
-        number = bisect_left(self._paths, f"{path}/")
-        return number < len(self._paths) and self._paths[number].startswith(f"{path}/")
+    def _beside(self, position: Position) -> Iterator[Position]:
+        """Yield the candidates around a position and in it, and those that depend on its name, its paths and keys."""
+        known, (rank, place) = self._settlement, position
+        yield from (each for above in _above(place) if (each := (rank, above)) in known.claims)
+        yield from _below(known.order, f"{place}/" if place else "", _place_of, (rank,))
+        if (name := known.claims.get(position)) is not None:
+            yield from known.holders[name]
+            yield from known.wanted.get(name, ())
+            for text in known.wanted_by(position):
+                yield from self.of_text(text)
 
 
-def _same_room(candidates: Sequence[Candidate], room: Mapping[MappedPath, bool]) -> bool:
-    if not room:
-        return True
-    contents = {(each.rank, each.content.place): each.content for each in candidates}
-    return all(_is_room(contents[mapped.rank, mapped.place], mapped.inside) is was for mapped, was in room.items())
+def _place_of(position: Position) -> str:
+    return position[1]
+
+
+def _below(
+    values: Sequence[_T], prefix: str, text_of: Callable[[_T], str], before: tuple[int, ...] = ()
+) -> Iterator[_T]:
+    """Yield those of sorted values whose text begins with a prefix; a value is its text, or `before` and the text."""
+    start: Any = (*before, prefix) if before else prefix
+    for number in range(bisect_left(values, start), len(values)):
+        value: Any = values[number]
+        if not text_of(value).startswith(prefix) or (before and value[:1] != before):
+            return
+        yield value
+
+
+class _Outcome(NamedTuple):
+    """The decision on some candidates that depend on no others; the fields are those of a settlement."""
+
+    room: dict[Position, dict[str, bool]]
+    placements: dict[Position, Placement]
+    shadowing: dict[Position, Position]
+    contested: dict[Position, tuple[str, ...]]
+    holders: dict[str, tuple[Position, ...]]
+
+    def wanted_texts(self) -> Iterator[str]:
+        """Yield the paths and keys that the candidates wanted."""
+        for position in self.placements:
+            yield from self.wanted_by(position)
+
+    def wanted_by(self, position: Position) -> tuple[str, ...]:
+        """Return the paths and keys that a candidate wanted, which keeps its name."""
+        return self.contested.get(position) or (self.placements[position].path,)
+
+
+def _decide(candidates: Mapping[Position, Candidate]) -> _Outcome:
+    """Decide on candidates, which are in the order of their positions."""
+    holders: dict[str, tuple[Position, ...]] = {}
+    for position, candidate in candidates.items():
+        name = candidate.content.instructions.name
+        known = holders.get(name)
+        holders[name] = (position,) if known is None else (*known, position)
+    shadowing = {
+        position: found[0]
+        for found in holders.values()
+        if len(found) > 1
+        for position in found
+        if position[0] != found[0][0]
+    }
+    kept = candidates
+    if shadowing:
+        kept = {position: each for position, each in candidates.items() if position not in shadowing}
+    paths = _Paths(kept)
+    return _Outcome(paths.room, _placements(kept, paths, holders), shadowing, paths.contested, holders)
+
+
+def _replaced(
+    before: Settlement,
+    concerned: AbstractSet[Position],
+    members: Mapping[Position, Candidate | None],
+    outcome: _Outcome,
+) -> Settlement:
+    """Return a settlement with the outcome for all candidates that are concerned."""
+    claims, placements, holders = dict(before.claims), dict(before.placements), dict(before.holders)
+    shadowing, contested, room = dict(before.shadowing), dict(before.contested), dict(before.room)
+    lowered, order = Counter(before.lowered), [*before.order]
+    for position in concerned:
+        for each in (placements, shadowing, contested, room):
+            each.pop(position, None)
+        name = claims.pop(position, None)
+        if name is not None and holders.pop(name, None) is not None:
+            _uncount(lowered, name.lower())
+        if members[position] is None:
+            del order[bisect_left(order, position)]
+        elif name is None:
+            insort(order, position)
+    claims |= {position: each.name for position, each in members.items() if each is not None}
+    holders |= outcome.holders
+    for name in outcome.holders:
+        lowered[name.lower()] += 1
+    return Settlement(
+        claims,
+        room | outcome.room,
+        placements | outcome.placements,
+        shadowing | outcome.shadowing,
+        contested | outcome.contested,
+        holders,
+        lowered,
+        tuple(order),
+        *_wanted_then(before, concerned, outcome),
+    )
+
+
+def _wanted_then(
+    before: Settlement, concerned: AbstractSet[Position], outcome: _Outcome
+) -> tuple[Mapping[str, tuple[Position, ...]], Sequence[str]]:
+    """Return `wanted` and `texts` with the outcome for all candidates that are concerned."""
+    wanted, texts = dict(before.wanted), [*before.texts]
+    for position in concerned:
+        for text in before.wanted_by(position):
+            _leave(wanted, texts, text, position)
+    for position in outcome.placements:
+        for text in outcome.wanted_by(position):
+            if text not in wanted:
+                insort(texts, text)
+            wanted[text] = _with(wanted.get(text, ()), position)
+    return wanted, tuple(texts)
+
+
+def _uncount(counts: Counter[str], text: str) -> None:
+    counts[text] -= 1
+    if not counts[text]:
+        del counts[text]
+
+
+def _with(positions: tuple[Position, ...], position: Position) -> tuple[Position, ...]:
+    return positions if position in positions else tuple(sorted((*positions, position)))
+
+
+def _leave(wanted: dict[str, tuple[Position, ...]], texts: list[str], text: str, position: Position) -> None:
+    """Take a candidate from those that want a text."""
+    left = tuple(each for each in wanted[text] if each != position)
+    if left:
+        wanted[text] = left
+    else:
+        del wanted[text], texts[bisect_left(texts, text)]
 
 
 def _is_room(outer: SkillContent, inside: str) -> bool:
@@ -233,31 +323,34 @@ def _is_room(outer: SkillContent, inside: str) -> bool:
 
 
 def _placements(
-    candidates: Mapping[Position, Candidate], path_of: Mapping[Position, str], counts: Mapping[str, int]
+    candidates: Mapping[Position, Candidate], paths: _Paths, holders: Mapping[str, Sequence[Position]]
 ) -> dict[Position, Placement]:
-    """Return the placement of each candidate, given the paths, and how many candidates have each name."""
-    taken = set(path_of.values())
+    """Return the placement of each candidate, given the paths, and the candidates with each name."""
     keys: set[str] = set()
     placements: dict[Position, Placement] = {}
-    for position, path in path_of.items():
-        name = candidates[position].name
+    for position, path in paths.path_of.items():
+        name, shares_name = candidates[position].content.instructions.name, False
+        if len(found := holders[name]) > 1:
+            # Only those of the highest rank keep the name.
+            shares_name = sum(each[0] == found[0][0] for each in found) > 1
         # A name that breaks the rules may equal another skill's path.
-        is_unique = counts[name] == 1 and (name == path or name not in taken)
-        key = _unused(name if is_unique else printable(path), keys)
+        is_unique = not shares_name and (name == path or name not in paths.holder)
+        wished = name if is_unique else printable(path)
+        key = wished
+        if key in keys or key != (path if shares_name else name):
+            tried = [wished, *(f"{wished}~{number}" for number in range(2, _first_free(wished, keys) + 1))]
+            key = tried[-1]
+            paths.contest(position, path, name, *tried)
         keys.add(key)
-        placements[position] = Placement(key, path, shares_name=counts[name] > 1)
+        placements[position] = Placement(key, path, shares_name)
     return placements
 
 
-def _own_key(placement: Placement, name: str) -> str:
-    """Return the key that a skill of this name has at its path if it is alone, or shares no more than the name."""
-    return placement.path if placement.shares_name else name
-
-
-def _unused(key: str, keys: set[str]) -> str:
+def _first_free(key: str, keys: Container[str]) -> int:
+    """Return the number that makes a key unique; 1 stands for the key itself."""
     if key not in keys:
-        return key
-    return next(each for number in count(2) if (each := f"{key}~{number}") not in keys)
+        return 1
+    return next(number for number in count(2) if f"{key}~{number}" not in keys)
 
 
 class _Paths:
@@ -269,68 +362,100 @@ class _Paths:
     """
 
     def __init__(self, candidates: Mapping[Position, Candidate]) -> None:
+        """Assign paths to candidates, which are in the order of their positions."""
         self.path_of: dict[Position, str] = {}
-        self.room: dict[MappedPath, bool] = {}
-        self.is_contested = False
+        self.holder: dict[str, Position] = {}
+        self.room: dict[Position, dict[str, bool]] = {}
+        self.contested: dict[Position, tuple[str, ...]] = {}
         self._candidates = candidates
-        self._holder: dict[str, Position] = {}
         self._occupied: set[str] = set()
-        for candidate in sorted(candidates.values(), key=self._order):
-            self._place(candidate)
+        for _, ranked in groupby(candidates, key=itemgetter(0)):
+            # Nearly all skills are plain: in a folder of their name, and not in another skill.
+            others = [position for position in ranked if not (self._is_plain(position) and self._take(position))]
+            for position in sorted(others, key=self._order):
+                self._place(position)
 
-    def _order(self, candidate: Candidate) -> tuple[int, bool, int, str]:
-        """Return the sort key: rank, then skills that keep their own path, then enclosing before nested skills."""
-        content = candidate.content
-        natural = all(each.place.rpartition("/")[2] == each.name for each in (content, *self._enclosing(candidate)))
-        return candidate.rank, not natural, content.place.count("/") if content.place else -1, content.place
+    def contest(self, position: Position, *texts: str) -> None:
+        """Note paths and keys that a candidate wanted."""
+        self.contested[position] = tuple(dict.fromkeys((*self.contested.get(position, ()), *texts)))
 
-    def _enclosing(self, candidate: Candidate) -> Iterator[SkillContent]:
-        """Yield the skills that enclose the candidate, the nearest first."""
-        folder = candidate.content.place
-        while folder:
-            folder = parent(folder)
-            if (candidate.rank, folder) in self._candidates:
-                yield self._candidates[candidate.rank, folder].content
+    def _is_plain(self, position: Position) -> bool:
+        rank, place = position
+        above, _, last = place.rpartition("/")
+        if not last or last != self._candidates[position].content.instructions.name or (rank, "") in self._candidates:
+            return False
+        while above:
+            if (rank, above) in self._candidates:
+                return False
+            above = parent(above)
+        return place.isprintable()
 
-    def _place(self, candidate: Candidate) -> None:
-        position = candidate.position
-        enclosing = list(self._enclosing(candidate))
-        choices = self._choices(candidate, enclosing)
-        first = path = next(choices)
-        while not self._is_free(path, candidate, enclosing):
-            path = next(choices)
-        self.is_contested |= path is not first or not _is_segment(candidate.name)
+    def _take(self, position: Position) -> bool:
+        """Give a plain candidate the path of its place, and return whether that is free."""
+        path = position[1]
+        if path in self._occupied or any(above in self.holder for above in _above(path)):
+            return False
+        self._enter(position, path)
+        return True
+
+    def _enter(self, position: Position, path: str) -> None:
         self.path_of[position] = path
-        self._holder[path] = position
-        self._occupied.update(_prefixes(path))
+        self.holder[path] = position
+        while path and path not in self._occupied:
+            self._occupied.add(path)
+            path = parent(path)
 
-    def _is_free(self, path: str, candidate: Candidate, enclosing: Sequence[SkillContent]) -> bool:
+    def _order(self, position: Position) -> tuple[bool, int, str]:
+        """Return the sort key in a source: skills that keep their own path, then enclosing before nested skills."""
+        content = self._candidates[position].content
+        enclosing = (self._candidates[each].content for each in self._enclosing(position))
+        natural = all(each.place.rpartition("/")[2] == each.name for each in (content, *enclosing))
+        return not natural, content.place.count("/") if content.place else -1, content.place
+
+    def _enclosing(self, position: Position) -> Iterator[Position]:
+        """Yield the skills that enclose the candidate, the nearest first."""
+        rank, place = position
+        yield from (each for above in _above(place) if (each := (rank, above)) in self._candidates)
+
+    def _place(self, position: Position) -> None:
+        enclosing = list(self._enclosing(position))
+        tried: list[str] = []
+        for path in self._choices(position, enclosing):
+            tried.append(path)
+            if self._is_free(path, position, enclosing):
+                break
+        path = tried[-1]
+        if len(tried) > 1 or not _is_segment(self._candidates[position].name) or printable(path) != path:
+            self.contest(position, *tried, printable(path))
+        self._enter(position, path)
+
+    def _is_free(self, path: str, position: Position, enclosing: Sequence[Position]) -> bool:
         """Tell whether no skill has a path at or below `path`, and only enclosing skills have one above it."""
         if path in self._occupied:
             return False
-        holders = [self._holder[above] for above in _prefixes(path) if above in self._holder]
-        if holders and not {(candidate.rank, each.place) for each in enclosing}.issuperset(holders):
+        holders = [self.holder[above] for above in _above(path) if above in self.holder]
+        if not set(enclosing).issuperset(holders):
             return False
-        return not enclosing or self._has_room(path, candidate, enclosing[0])
+        return not enclosing or self._has_room(path, position, enclosing[0])
 
-    def _has_room(self, path: str, candidate: Candidate, outer: SkillContent) -> bool:
+    def _has_room(self, path: str, position: Position, outer: Position) -> bool:
         """Tell whether `path` is the candidate's own path below `outer`, or is not taken by files of `outer`."""
-        base = self.path_of[candidate.rank, outer.place] + "/"
+        base = self.path_of[outer] + "/"
         inside = path.removeprefix(base)
-        real = candidate.content.place.removeprefix(f"{outer.place}/")
+        real = position[1].removeprefix(f"{outer[1]}/")
         if not path.startswith(base) or inside == real:
             return True
-        mapped = MappedPath(candidate.rank, outer.place, inside)
-        self.room[mapped] = _is_room(outer, inside)
-        return self.room[mapped]
+        is_room = _is_room(self._candidates[outer].content, inside)
+        self.room.setdefault(outer, {})[inside] = is_room
+        return is_room
 
-    def _choices(self, candidate: Candidate, enclosing: Sequence[SkillContent]) -> Iterator[str]:
+    def _choices(self, position: Position, enclosing: Sequence[Position]) -> Iterator[str]:
         """Yield possible paths for a candidate, the best first, without end."""
-        outer = enclosing[0] if enclosing else None
-        folder = candidate.content.place.removeprefix(f"{outer.place}/" if outer and outer.place else "")
+        candidate, outer = self._candidates[position], enclosing[0] if enclosing else None
+        folder = position[1].removeprefix(f"{outer[1]}/" if outer and outer[1] else "")
         above, _, last = folder.rpartition("/")
-        base = "/".join(part for part in (self.path_of[candidate.rank, outer.place] if outer else "", above) if part)
-        name = candidate.content.name if _is_segment(candidate.content.name) else last or "skill"
+        base = "/".join(part for part in (self.path_of[outer] if outer else "", above) if part)
+        name = candidate.name if _is_segment(candidate.name) else last or "skill"
         prefix = f"{candidate.source.scope}-{candidate.rank + 1}"
         yield _joined(base, name)
         yield _joined(base, last, name)
@@ -344,6 +469,13 @@ class _Paths:
 
 def _joined(*parts: str) -> str:
     return "/".join(part for part in parts if part)
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the paths above one, the longest first; the last one is empty."""
+    while path:
+        path = parent(path)
+        yield path
 
 
 def _prefixes(path: str) -> list[str]:

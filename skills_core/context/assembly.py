@@ -25,7 +25,7 @@ from skills_core.rendering.activation import (
 )
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_tags, escape_tags_and_marks
-from skills_core.rendering.filling import FREE_ARGUMENT, parameters_of
+from skills_core.rendering.filling import FREE_ARGUMENT
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.selection.fulltext import phrase
 from skills_core.selection.policy import MAX_MENU, menu_of
@@ -89,7 +89,7 @@ def match_skill_call(text: str, catalog: Catalog) -> SkillCall | None:
         skill = _invocable_skill(name, catalog)
     if skill is None:
         return None
-    values, arguments = _assignments(arguments, frozenset(parameters_of(skill.body)) - {FREE_ARGUMENT})
+    values, arguments = _assignments(arguments, frozenset(skill.parameters) - {FREE_ARGUMENT})
     return SkillCall(skill, arguments, arguments or literal, values)
 
 

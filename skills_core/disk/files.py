@@ -20,7 +20,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -64,6 +64,40 @@ def open_to_change(path: str | Path, mode: int = 0o600, *, creates: bool = True,
     """Open a file to read and write it; with `creates`, a missing one is created."""
     flags = os.O_RDWR | _COMMON | _NO_LINK | _NO_WAIT
     return os.open(path, flags | (os.O_CREAT if creates else 0) | (os.O_APPEND if appends else 0), mode)
+
+
+def is_private(path: Path) -> bool:
+    """Tell whether there is a file that only this user can have written.
+
+    Raises:
+        PermissionError: the file or its folder belongs to another user, or others may access it.
+        OSError: the system cannot tell.
+    """
+    try:
+        folder, file = path.parent.stat(), path.lstat()
+    except FileNotFoundError:
+        return False
+    if not (stat.S_ISREG(file.st_mode) and stat.S_ISDIR(folder.st_mode)):
+        raise PermissionError(f"{path} is not a regular file")
+    if hasattr(os, "geteuid"):
+        if {folder.st_uid, file.st_uid} != {os.geteuid()}:
+            raise PermissionError(f"{path} or its folder belongs to another user")
+        if file.st_mode & 0o077 or folder.st_mode & 0o022:
+            raise PermissionError(f"other users may access {path} or write its folder")
+    return True
+
+
+def make_private(path: Path) -> None:
+    """Make sure that there is a file that only this user can have written, and its folder.
+
+    Raises:
+        PermissionError: as in `is_private`.
+        OSError: the file cannot be made.
+    """
+    if not is_private(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(open_to_change(path))
+        is_private(path)
 
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
@@ -154,7 +188,8 @@ class Reader:
     """Reads files, and keeps the folders on the way open for the next reads; a context manager."""
 
     def __init__(self) -> None:
-        self._folders: dict[Location, int] = {}
+        # By root and path: the hash of a `Path` costs more than that of its text.
+        self._folders: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -200,8 +235,7 @@ class Reader:
             _plain_status(path)
         yield None, f"{location.path}{os.sep}"
 
-    @contextmanager
-    def entries(self, location: Location) -> Generator[Iterator[os.DirEntry[str]]]:
+    def entries(self, location: Location) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
         """List the folder at `location`; entries can be queried for metadata only within the block.
 
         Raises:
@@ -209,16 +243,14 @@ class Reader:
         """
         root, relative = location
         if _HANDLES and os.scandir in os.supports_fd:
-            with os.scandir(self._handle(root, relative)) as entries:
-                yield entries
-            return
+            return os.scandir(self._handle(root, relative))
         components = list(_components(root, relative.split("/") if relative else []))
         checked = [_plain_status(path) for path in components]
         with os.scandir(location.path) as entries:
             # Without handles, a listing is used only if the folder was the same before and after.
             listed = list(entries)
             _require_same(checked, [_plain_status(path) for path in components])
-            yield iter(listed)
+        return nullcontext(iter(listed))
 
     def _open(self, root: Path, folder: str, name: str) -> int:
         if not _HANDLES:
@@ -227,7 +259,7 @@ class Reader:
         return open_to_read(name, dir_fd=self._handle(root, folder))
 
     def _handle(self, root: Path, folder: str) -> int:
-        place = Location(root, folder)
+        place = (str(root), folder)
         handle = self._folders.get(place)
         if handle is not None:
             return handle

@@ -9,17 +9,16 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
+from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location
 from skills_core.errors import Fault, fault_of
 
 if TYPE_CHECKING:
     import os
-
-    from skills_core.disk.files import Location
 
 
 MAIN_FILE = "SKILL.md"
@@ -59,6 +58,7 @@ def is_above_schedules(folder: str) -> bool:
     return folder.endswith("/agenvoy/skills")
 
 
+@lru_cache(maxsize=8192)
 def is_ignored(name: str) -> bool:
     """Tell whether a file or folder of this name is left out of all skills."""
     return _IGNORED.fullmatch(name) is not None
@@ -113,15 +113,15 @@ class ListingBuilder:
         self.links += [(link, target) for link, target in self.known.links if link == name]
 
     def listing(self) -> Listing:
-        """Return the sorted listing."""
-        self.files.sort(key=itemgetter(0))
-        return Listing(
-            tuple(self.files),
-            tuple(sorted(self.folders)),
-            tuple(sorted(self.refused)),
-            tuple(self.links),
-            tuple(sorted(self.unread)),
-        )
+        """Return the sorted listing; the known one if it is the same."""
+        # Names differ, so that nothing else is compared.
+        self.files.sort()
+        self.folders.sort()
+        files, folders, known = tuple(self.files), tuple(self.folders), self.known
+        others = self.refused or self.links or self.unread or known.refused or known.links or known.unread
+        if not others and files == known.files and folders == known.folders:
+            return known
+        return Listing(files, folders, tuple(sorted(self.refused)), tuple(self.links), tuple(sorted(self.unread)))
 
 
 def find_main(listing: Listing) -> str | None:
@@ -141,14 +141,20 @@ def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, know
     """
     found = ListingBuilder(known)
     for entry in entries:
-        if is_ignored(entry.name):
+        name = entry.name
+        if is_ignored(name):
             continue
         try:
-            _enter(entry, found, fingerprints=fingerprints)
+            # Most entries are files. A link is not one unless it is followed; a junction leads to a folder.
+            if entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False) if fingerprints else None
+                found.files.append((name, None if status is None else Fingerprint.of(status)))
+            else:
+                _enter_other(entry, found)
         except OSError as error:
             # An entry deleted since the folder was opened is left out.
             if fault_of(error) is not Fault.ABSENT:
-                found.keep(entry.name, error)
+                found.keep(name, error)
     return found.listing()
 
 
@@ -168,14 +174,12 @@ def reason_for(error: OSError) -> Reason:
     return Reason.PERMISSION_DENIED if fault_of(error) is Fault.DENIED else Reason.UNREADABLE
 
 
-def _enter(entry: os.DirEntry[str], found: ListingBuilder, *, fingerprints: bool) -> None:
-    """Add one entry, with as few system calls as possible."""
+def _enter_other(entry: os.DirEntry[str], found: ListingBuilder) -> None:
+    """Add an entry that is not a file."""
     if entry.is_symlink() or _is_junction(entry):
         found.refused.append((entry.name, Reason.SYMLINK))
     elif entry.is_dir(follow_symlinks=False):
         found.folders.append(entry.name)
-    elif entry.is_file(follow_symlinks=False):
-        found.files.append((entry.name, Fingerprint.of(entry.stat(follow_symlinks=False)) if fingerprints else None))
     else:
         found.refused.append((entry.name, Reason.SPECIAL_FILE))
 

@@ -20,8 +20,10 @@ import errno
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,11 +130,15 @@ class LinkIndex:
                 yield path if inside == "." else f"{path}/{inside}"
 
 
+_EMPTY = Listing()
+
+
 class Tree(dict[str, Listing]):
     """The listings of a source's folders, by path.
 
     `bounded` tells that the scan reached a bound. `entries` counts the entries that were read; those of a folder that
-    was listed twice count twice. `faulty` are the folders with unread entries.
+    was listed twice count twice. `faulty` are the folders with unread entries, `refusing` those with refused ones, and
+    `linking` those with links that are followed or lead out of the source.
     """
 
     bounded = False
@@ -142,6 +148,8 @@ class Tree(dict[str, Listing]):
         """Start with the listings of `known`, or empty."""
         super().__init__(known or ())
         self.faulty: set[str] = set(known.faulty) if known is not None else set()
+        self.refusing: set[str] = set(known.refusing) if known is not None else set()
+        self.linking: set[str] = set(known.linking) if known is not None else set()
 
     @property
     def unread(self) -> frozenset[str]:
@@ -150,16 +158,25 @@ class Tree(dict[str, Listing]):
 
     def enter(self, folder: str, listing: Listing) -> None:
         """Set the listing of a folder."""
+        self._note(self.get(folder, _EMPTY), folder, set.discard)
         self[folder] = listing
-        if listing.unread:
-            self.faulty.add(folder)
-        else:
-            self.faulty.discard(folder)
+        self._note(listing, folder, set.add)
 
     def drop(self, folder: str) -> Listing | None:
         """Remove a folder; return its listing."""
-        self.faulty.discard(folder)
-        return self.pop(folder, None)
+        listing = self.pop(folder, None)
+        if listing is not None:
+            self._note(listing, folder, set.discard)
+        return listing
+
+    def _note(self, listing: Listing, folder: str, change: Callable[[set[str], str], None]) -> None:
+        """Add a folder to the sets that a listing belongs to, or remove it."""
+        if listing.unread:
+            change(self.faulty, folder)
+        if listing.refused:
+            change(self.refusing, folder)
+        if listing.links or any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused):
+            change(self.linking, folder)
 
 
 class _TooManyEntriesError(Exception):
@@ -200,6 +217,9 @@ def scan(
     with Reader() as reader:
         walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
         walk.descend("")
+        if walk.is_full:
+            walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
+            walk.descend("", breadth_first=True)
         return walk.tree
 
 
@@ -234,13 +254,15 @@ class _Walk:
     fingerprints: bool = True
     pause: Callable[[], None] | None = None
     gitignore: GitIgnore | None = None
+    is_full: bool = False
 
     def __post_init__(self) -> None:
         if self.source.gitignore:
             self.gitignore = GitIgnore(self.source.root, self.reader, self._locate)
 
     def _locate(self, folder: str) -> Location:
-        return locate(self.source, self.tree, folder)
+        source = self.source
+        return locate(source, self.tree, folder) if source.follow_symlinks else Location(source.root, folder)
 
     def rescan(self, paths: Iterable[str]) -> bool:
         """Scan paths again; return False if a folder above one is gone, so that the tree may be wrong."""
@@ -254,36 +276,44 @@ class _Walk:
         if not self.source.follow_symlinks:
             return True
         # The target of a link may have changed.
-        linking = sorted(folder for folder, listing in self.tree.items() if _has_links(listing))
+        linking = sorted(self.tree.linking)
         return all(self._relist(folder) for folder in linking if folder in self.tree and folder not in self.touched)
 
-    def descend(self, start: str) -> None:
-        """Scan `start` and the folders below, breadth first, so that a bound leaves out the deepest folders."""
-        level = [start]
-        depth = start.count("/") + 1 if start else 0
-        while level:
-            below: list[str] = []
-            beyond: list[str] = []
-            for folder in level:
-                if self.pause is not None:
-                    self.pause()
-                if depth > self.source.bounds.depth or len(self.tree) >= self.source.bounds.folders:
-                    beyond.append(folder)
-                    continue
-                try:
-                    listing = self._list(folder)
-                except _TooManyEntriesError:
-                    beyond.append(folder)
-                    continue
-                except OSError as error:
-                    self._record_unlisted(folder, error)
-                    continue
-                self.tree.enter(folder, listing)
-                self.touched.add(folder)
-                below += [join(folder, name) for name in listing.folders]
-            self._record_beyond_bounds(beyond)
-            level = below
-            depth += 1
+    def descend(self, start: str, *, breadth_first: bool = False) -> None:
+        """Scan `start` and the folders below.
+
+        Depth first, the folder above is still open when one is opened, which saves most of the system calls. But only
+        breadth first, a bound for the number of folders or entries leaves out the deepest ones: so at such a bound a
+        walk depth first ends, with `is_full`, and its tree is of no use.
+        """
+        waiting = deque([start])
+        beyond: list[str] = []
+        bounds = self.source.bounds
+        while waiting:
+            folder = waiting.popleft() if breadth_first else waiting.pop()
+            if self.pause is not None:
+                self.pause()
+            if folder.count("/") + bool(folder) > bounds.depth:
+                beyond.append(folder)
+                continue
+            try:
+                listing = self._list(folder) if len(self.tree) < bounds.folders else None
+            except _TooManyEntriesError:
+                listing = None
+            except OSError as error:
+                self._record_unlisted(folder, error)
+                continue
+            if listing is None:
+                self.is_full = self.tree.bounded = True
+                if not breadth_first:
+                    return
+                beyond.append(folder)
+                continue
+            self.tree.enter(folder, listing)
+            self.touched.add(folder)
+            prefix = f"{folder}/" if folder else ""
+            waiting.extend([prefix + name for name in listing.folders])
+        self._record_beyond_bounds(beyond)
 
     def _nearest_known(self, path: str) -> str:
         """Return the nearest folder above `path` that is in the tree."""
@@ -353,17 +383,19 @@ class _Walk:
         again = tuple(sorted({*listing.unread, *dropped})) if unread else listing.unread
         self.tree.enter(above, replace(listing, folders=kept, refused=refused, unread=again))
 
-    def _counted(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
-        """Count and pass on entries.
+    def _counted(self, entries: Iterable[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+        """Count and return entries.
 
         Raises:
             _TooManyEntriesError: the bound is reached.
         """
-        for entry in entries:
-            if self.tree.entries >= self.source.bounds.entries:
-                raise _TooManyEntriesError
-            self.tree.entries += 1
-            yield entry
+        left = self.source.bounds.entries - self.tree.entries
+        found = list(islice(entries, left + 1))
+        if len(found) > left:
+            self.tree.entries += left
+            raise _TooManyEntriesError
+        self.tree.entries += len(found)
+        return found
 
     def _list(self, folder: str) -> Listing:
         """List one folder; if the system cannot, return its last listing.
@@ -380,6 +412,8 @@ class _Walk:
             with self.reader.entries(self._locate(folder)) as entries:
                 counted = self._counted(entries)
                 listing = list_folder(counted, fingerprints=self.fingerprints, known=known or Listing())
+            if listing is known and self.gitignore is None:
+                return listing
             if folder and listing.file(NOT_A_SOURCE) and find_main(listing) is None:
                 return Listing()
             if self.gitignore is not None:
@@ -434,10 +468,6 @@ class _Walk:
                 else:
                     found.files.append((name, fingerprint))
         return found.listing()
-
-
-def _has_links(listing: Listing) -> bool:
-    return bool(listing.links) or any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused)
 
 
 def _trail(source: Source, tree: Tree, path: str) -> Iterator[Location]:

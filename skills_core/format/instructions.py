@@ -17,6 +17,7 @@ from skills_core.disk.folders import CLAUDE_SKILLS, DOCUMENTS_FOLDER, MAIN_FILE,
 from skills_core.disk.sources import SkillKind, Strictness
 from skills_core.format.document import Document, has_frontmatter, parse_document
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, Frontmatter, parse_frontmatter
+from skills_core.format.placeholders import parameters_of
 from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
@@ -99,25 +100,52 @@ _FREE_IN_JDAI = frozenset({Reason.INVALID_NAME, Reason.NAME_MISMATCH})
 
 
 @dataclass(frozen=True, slots=True)
-class Instructions:
-    """A parsed SKILL.md: typed frontmatter, the body for the model, and diagnostics.
+class InstructionsHead:
+    """All of a parsed SKILL.md but its body: typed frontmatter, diagnostics, and where the body is in the file.
 
-    `fault` is the reason if it is invalid. `verbatim` tells that other parsers read the same frontmatter. `body_offset`
-    is the position of the body in the decoded file, in characters; the body is verbatim the file's text from there on.
+    `fault` is the reason if it is invalid. `verbatim` tells that other parsers read the same frontmatter. The body is
+    verbatim the `body_length` characters of the decoded file from `body_offset` on. `parameters` are the names of its
+    `{{parameters}}`.
     """
 
     name: str
     frontmatter: Frontmatter
-    body: str
     diagnostics: tuple[Diagnostic, ...] = ()
     fault: Reason | None = None
     verbatim: bool = True
     body_offset: int = 0
+    body_length: int = 0
+    parameters: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
         """What the skill does and when to use it."""
         return self.frontmatter.description
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions(InstructionsHead):
+    """A parsed SKILL.md with its `body`, the Markdown for the model."""
+
+    body: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body_length", len(self.body))
+        object.__setattr__(self, "parameters", parameters_of(self.body))
+
+    @property
+    def head(self) -> InstructionsHead:
+        """All but the body."""
+        return InstructionsHead(
+            self.name,
+            self.frontmatter,
+            self.diagnostics,
+            self.fault,
+            self.verbatim,
+            self.body_offset,
+            self.body_length,
+            self.parameters,
+        )
 
 
 def parse_instructions(
@@ -141,7 +169,13 @@ def parse_instructions(
         )
     diagnostics = (*breaches, *_hidden(raw.decode("utf-8"), document, path))
     return Instructions(
-        front.name or name, front, document.body, diagnostics, fault, document.verbatim, document.body_offset
+        front.name or name,
+        front,
+        diagnostics,
+        fault,
+        document.verbatim,
+        document.body_offset,
+        body=document.body,
     )
 
 
@@ -159,10 +193,10 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
         return Instructions(
             front.name,
             front,
-            document.body,
             diagnostics,
             verbatim=document.verbatim,
             body_offset=document.body_offset,
+            body=document.body,
         )
     front = convention_frontmatter(file_name, document.body if document.fault is None else text)
     unused: tuple[Diagnostic, ...] = ()
@@ -170,7 +204,7 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
         message = "the frontmatter lacks name or description, so the whole file is used as instructions"
         unused = (Diagnostic(Severity.WARNING, Reason.MISSING_FRONTMATTER, message, path, 1),)
     offset = len(whole) - len(text.lstrip())
-    return Instructions(front.name, front, text.strip(), (*unused, *hidden), verbatim=False, body_offset=offset)
+    return Instructions(front.name, front, (*unused, *hidden), verbatim=False, body_offset=offset, body=text.strip())
 
 
 def parse_single_file(raw: bytes, kind: SkillKind, name: str, path: str, strictness: Strictness) -> Instructions | None:
@@ -235,4 +269,4 @@ def _text_of(value: JsonValue) -> str:
 
 def invalid_instructions(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:
     """Return the instructions of an invalid skill, without content."""
-    return Instructions(name, Frontmatter(raw={}, metadata={}), "", diagnostics, fault, verbatim=False)
+    return Instructions(name, Frontmatter(raw={}, metadata={}), diagnostics, fault, verbatim=False)

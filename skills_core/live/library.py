@@ -21,6 +21,7 @@ from skills_core.loading.discovery import LoadedSource, load_in_parts, load_sour
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
+    from skills_core.loading.index import SourceIndex
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill, SkillContent
 
@@ -54,11 +55,26 @@ class Change:
     @classmethod
     def between(cls, before: Catalog, after: Catalog) -> Change:
         """Return the difference between two catalogs of the same sources."""
+        if (step := after.step_from(before)) is not None:
+            gone = {skill.identity: skill for skill in step.gone}
+            come = {skill.identity: skill for skill in step.come}
+            return cls._of(before, after, gone, come)
         # Most reloads change few skills: equal beginnings and ends are skipped.
         start = _alike(before.skills, after.skills)
         end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
         old = {skill.identity: skill for skill in before.skills[start : len(before.skills) - end]}
         new = {skill.identity: skill for skill in after.skills[start : len(after.skills) - end]}
+        return cls._of(before, after, old, new)
+
+    @classmethod
+    def _of(
+        cls,
+        before: Catalog,
+        after: Catalog,
+        old: Mapping[tuple[Path, str], Skill],
+        new: Mapping[tuple[Path, str], Skill],
+    ) -> Change:
+        """Return the difference, given the skills that may differ by their identities, in the order of the catalog."""
         added = tuple(skill for place, skill in new.items() if place not in old)
         removed = tuple(skill for place, skill in old.items() if place not in new)
         pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
@@ -78,6 +94,7 @@ class Library:
         sources: Sequence[Source],
         environment: Callable[[], Environment],
         review: Review | None = None,
+        index: SourceIndex | None = None,
         *,
         later: bool = False,
     ) -> None:
@@ -86,8 +103,10 @@ class Library:
         `environment` is called for each load, and returns what gates are evaluated against.
 
         `review` is called for each content that was loaded anew or has other siblings, and may add diagnostics and an
-        exclusion.
+        exclusion. What `index` has of a source is compared with the files, and not loaded again.
         """
+        self.index = index
+        self._index_lock = threading.Lock()
         self._environment = environment
         self._review = review
         self._lock = threading.Lock()
@@ -99,7 +118,7 @@ class Library:
             self._loaded = [_nothing_of(source, self._known) for source in self._sources]
             self._steps = self._load_in_steps()
         else:
-            self._loaded = [_load(source, self._known) for source in self._sources]
+            self._loaded = [_load(source, self._known, index) for source in self._sources]
         self._reviewed = [self._with_review(each, None, each) for each in self._loaded]
         self._catalog = build_catalog(self._reviewed, self._known)
 
@@ -181,10 +200,19 @@ class Library:
             if each.complete:
                 continue
             found: Callable[[], LoadedSource] = partial(replace, each, complete=True)
-            for found in load_in_parts(each.source, main_only=each.main_only, pause=pause):
+            for found in self._parts_of(each, pause):
                 yield partial(_with_part, loaded, number, found)
             loaded = _with_part(loaded, number, found)
         yield lambda: loaded
+
+    def _parts_of(self, each: LoadedSource, pause: Callable[[], None]) -> Iterator[Callable[[], LoadedSource]]:
+        """Yield after each step what returns a source as it is then; what the index has comes first, unverified."""
+        known = None if self.index is None or each.main_only else self.index.restore(each.source)
+        if known is None:
+            yield from load_in_parts(each.source, main_only=each.main_only, pause=pause)
+            return
+        yield partial(replace, known, complete=False)
+        yield partial(replace, reload_source(known, pause=pause), complete=True)
 
     def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
         """Bring the catalog up to date with the disk, and return the difference.
@@ -203,9 +231,16 @@ class Library:
             after = update_catalog(self._catalog, (self._reviewed, reviewed), (self._known, known))
             change = Change.between(before, after)
             self._loaded, self._reviewed, self._known = loaded, reviewed, known
-            if not after.is_same(self._catalog):
-                self._catalog = after
+            self._catalog = after
             return change
+
+    def save_index(self, pause: Callable[[], None] | None = None) -> None:
+        """Bring the index up to date with what is loaded now; `pause` may block to let others work."""
+        if self.index is not None:
+            with self._index_lock:
+                for loaded in self._loaded:
+                    if loaded.complete:
+                        self.index.save(loaded, pause)
 
     def _with_review(self, before: LoadedSource, reviewed: LoadedSource | None, loaded: LoadedSource) -> LoadedSource:
         """Return a loaded source with reviewed contents; those that did not change keep their review.
@@ -229,7 +264,11 @@ class Library:
             else:
                 # The content is equal, but the metadata of its files may be newer.
                 contents[place] = replace(known[place], files=content.files, main=content.main)
-        return replace(loaded, contents=MappingProxyType(contents))
+        # What is beside a skill may have changed its review.
+        changed = frozenset(
+            place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place)
+        )
+        return replace(loaded, contents=MappingProxyType(contents), changed=changed if known else None)
 
     def _current_environment(self) -> Environment:
         found = self._environment()
@@ -243,7 +282,7 @@ class Library:
         result: list[LoadedSource] = []
         for source, loaded in zip(self._sources, self._loaded, strict=True):
             if is_trusted(source, known) is loaded.main_only:
-                result.append(_load(source, known))
+                result.append(_load(source, known, self.index))
                 continue
             inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
             is_due = inside is None or inside or loaded.unread
@@ -251,10 +290,11 @@ class Library:
         return result
 
 
-def _load(source: Source, environment: Environment) -> LoadedSource:
+def _load(source: Source, environment: Environment, index: SourceIndex | None) -> LoadedSource:
     """Load a source; of an untrusted one only what lists its skills, because it may be huge."""
     if is_trusted(source, environment):
-        return load_source(source)
+        known = None if index is None else index.restore(source)
+        return load_source(source) if known is None else reload_source(known)
     return load_source(source.preview, main_only=True)
 
 

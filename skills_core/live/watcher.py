@@ -3,11 +3,13 @@
 A burst ends when nothing changed for the debounce time, so that a checkout of a thousand files is one burst. Roots may
 be deleted and recreated: their identity is checked at an interval, and a replaced root is watched anew and reported as
 a whole. Where system notifications do not work (network file systems, no watches left), polling reports at an interval
-that anything may have changed, and the library compares.
+that anything may have changed, and the library compares. The interval grows with the time that this takes, so that
+polling takes at most a twentieth of one core.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -35,6 +37,12 @@ _MAX_DELAY = 10
 
 _MAX_BATCH = 8000
 # Linux queues 16,384 events, and one path may have several.
+
+_REST = 19
+# The rest after each comparison of polling, in times that it took.
+
+_LIMIT = Path("/proc/sys/fs/inotify/max_user_watches")
+# Linux has one watch for each folder, and a limit for each user.
 
 _NETWORK_FILE_SYSTEMS = frozenset(
     {"9p", "afs", "ceph", "cifs", "drvfs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb", "smb3", "smbfs"}
@@ -67,11 +75,23 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
         except (OSError, ValueError, WatchfilesRustInternalError) as error:
             # No watches left, no support, or a name that is not UTF-8.
             polling = True
-            message = "the system cannot watch all folders (%s); polling every %g s instead"
+            message = (
+                "the system cannot watch all folders (%s); polling every %g s instead, or less often if it takes long"
+            )
             logger.warning(message, error, options.poll_interval)
+            if getattr(error, "errno", None) == errno.ENOSPC and (
+                advice := await anyio.to_thread.run_sync(_advice, roots)
+            ):
+                logger.warning("%s", advice)
+    told = options.poll_interval
     while True:
+        begin = time.monotonic()
         yield None
-        await anyio.sleep(options.poll_interval)
+        interval = max(options.poll_interval, _REST * (time.monotonic() - begin))
+        if interval > 2 * told:
+            logger.info("polling every %.0f s from now on, because comparing all files takes long", interval)
+            told = interval
+        await anyio.sleep(interval)
 
 
 async def watch_files(files: Sequence[Path], options: WatchOptions) -> AsyncGenerator[None]:
@@ -118,6 +138,16 @@ class _Notifier:
             # A root vanished just now: the next check of identities restarts the watch.
             self._identities = [None for _ in roots]
             self._rust = RustNotify([], False, False, 0, True, True)
+            return
+        # With folders that may not be read, it also ignores that the system has no watches left: then one more
+        # folder gets none either.
+        for root in present[:1]:
+            try:
+                RustNotify([root], False, False, 0, False, False)
+            except PermissionError:
+                pass
+            except OSError as error:
+                raise OSError(errno.ENOSPC, "no watches are left") from error
 
     async def bursts(self, options: WatchOptions) -> AsyncGenerator[frozenset[Path] | None]:
         """Yield the changed paths of each burst; end when a watched root was replaced.
@@ -181,6 +211,21 @@ class _Notifier:
 
     def _outdated(self) -> bool:
         return [_identity(root) for root in self._roots] != self._identities
+
+
+def _advice(roots: Sequence[Path]) -> str:
+    """Return how to raise the limit of watches if it is too low for the folders below `roots`; empty if it is not."""
+    try:
+        limit = int(_LIMIT.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return ""
+    folders = sum(1 for root in roots for _ in os.walk(root))
+    # Other programs of the user need some too, and the library may grow.
+    enough = max(2 * folders, limit + folders)
+    return (
+        f"there are {folders} folders, and fs.inotify.max_user_watches is {limit} for all programs of a user. To watch "
+        f"instead of polling, run: sudo sysctl fs.inotify.max_user_watches={enough} and restart the server"
+    )
 
 
 def _is_ignored(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
 from skills_core.disk.files import Reader
-from skills_core.disk.folders import EVALS, Listing, find_main
+from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.scan import LinkIndex, Tree, join, locate, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
@@ -44,12 +44,13 @@ def _nothing() -> MappingProxyType[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSource:
-    """A source with its loaded skills: `contents` maps their places, in order of path, to their contents.
+    """A source with its loaded skills: `contents` maps their places to their contents.
 
     `documents` are those of `contents` that are single files. `texts` are files, by path, that could be skills and are
     not. `unread` are the paths that the system could not read: their last known content stays, and each reload tries
-    again. With `main_only`, only the main file of each skill was read. One that is not `complete` is still being
-    loaded: what it does not have is unknown, not absent.
+    again. With `main_only`, only the main file of each skill was read. `changed` are the places whose contents differ
+    from those of the load before; None if that is not known. One that is not `complete` is still being loaded: what it
+    does not have is unknown, not absent.
     """
 
     source: Source
@@ -61,7 +62,16 @@ class LoadedSource:
     unread: frozenset[str] = frozenset()
     main_only: bool = False
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
+    changed: frozenset[str] | None = field(default=None, repr=False, compare=False)
     complete: bool = True
+
+    def places_changed_since(self, before: LoadedSource) -> Collection[str]:
+        """Return the places whose contents came, went or changed since `before`, the load before this one."""
+        if self.changed is not None:
+            return self.changed
+        known = before.contents
+        places = [place for place, content in self.contents.items() if known.get(place) is not content]
+        return [*places, *(known.keys() - self.contents.keys())]
 
     @property
     def roots(self) -> frozenset[Path]:
@@ -86,7 +96,7 @@ def load_in_parts(
 
     The last one is complete. `pause` is called often, and may block to let others work, or raise.
     """
-    tree = scan(source, fingerprints=False, pause=pause)
+    tree = scan(source, fingerprints=not main_only, pause=pause)
     with Reader() as reader:
         reading = SourceReading(source, tree, reader, frozenset(), frozenset(), main_only)
         loading = _Loading(LoadedSource(source, Tree()), reading, {}, {}, {})
@@ -128,6 +138,8 @@ def _is_stub_at(reader: Reader, location: Location) -> bool:
 
 _AT_ROOT_ONLY = "SOUL.MD"
 
+_MAIN_FILES = frozenset({MAIN_FILE, MAIN_FILE_LOWERCASE})
+
 _SUPPORTING_FOLDERS = frozenset({"references", "agents", "scripts"})
 # Folders below `.skills` and `.claude/skills` whose Markdown files are supporting files.
 
@@ -137,14 +149,18 @@ _BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 
 def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
+    # Most folders have no such file, and this is asked of every folder.
+    named = [name for name, _ in tree[folder].files if name.lower().endswith(".md") and name not in _MAIN_FILES]
+    if not named or source.kinds <= {SkillKind.FOLDER}:
+        return
     parts = {part.lower() for part in folder.split("/")}
     folders = (*source.root.parts, *folder.split("/"))
     is_below = holds_documents(folders)
-    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
+    if not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
         return
     found = [
         (name, kind)
-        for name, _ in tree[folder].files
+        for name in named
         if (kind := kind_of_file(folders, name)) is not None and _is_wanted(source, folder, name, kind, below=is_below)
     ]
     if found and not _is_in_skill(tree, folder):
@@ -210,11 +226,16 @@ def reload_source(
 def _load_all(
     loaded: LoadedSource, *, main_only: bool = False, pause: Callable[[], None] | None = None
 ) -> LoadedSource:
-    tree = scan(loaded.source, loaded.tree, fingerprints=bool(loaded.contents or loaded.texts), pause=pause)
+    # Without the other files, a catalog is made once; else the next load compares the fingerprints.
+    tree = scan(loaded.source, loaded.tree, fingerprints=not main_only or bool(loaded.contents), pause=pause)
+    stale = _stale(loaded, tree)
+    if loaded.tree and not stale:
+        return loaded
     with Reader() as reader:
+        known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
         reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
-        loading = _Loading(loaded, reading, {}, {}, {})
-        for folder in tree:
+        loading = _Loading(loaded, reading, *known)
+        for folder in sorted(stale):
             if pause is not None:
                 pause()
             loading.load_folder(folder)
@@ -222,9 +243,31 @@ def _load_all(
     return _finish(loading)
 
 
+def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
+    """Return the folders to load again after a scan of the whole source.
+
+    These are the folders whose listings differ, those with files that could not be read or were not settled, all that
+    enclose them, and those where what is a skill may have changed. Through links, what a folder shows may change while
+    its listing does not.
+    """
+    before, contents, texts = loaded.tree, loaded.contents, loaded.texts
+    if loaded.source.follow_symlinks:
+        return {*before, *tree}
+    listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
+    touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
+    touched |= before.keys() - tree.keys()
+    touched |= {each.folder for each in contents.values() if not all(file.settled for file in each.files.values())}
+    touched |= {parent(place) for place, file in texts.items() if not file.settled}
+    stale = _enclosing((*touched, *map(parent, loaded.unread)))
+    return stale | _uncovered(before, tree, stale) | _referring(loaded.documents)
+
+
 @dataclass(slots=True)
 class _Loading:
-    """One load of a source: the new tree, and the contents loaded so far."""
+    """One load of a source: the new tree, the contents loaded so far, and the places that were looked at.
+
+    `touched` are the folders that were listed again; None if all were.
+    """
 
     before: LoadedSource
     reading: SourceReading
@@ -232,6 +275,7 @@ class _Loading:
     documents: dict[str, SkillContent]
     texts: dict[str, SkillFile]
     touched: frozenset[str] | None = None
+    entered: set[str] = field(default_factory=set)
 
     @property
     def source(self) -> Source:
@@ -243,6 +287,7 @@ class _Loading:
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is not one."""
+        self.entered.add(folder)
         if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
@@ -257,11 +302,13 @@ class _Loading:
         """Load the skills that are single files in a folder, and remove those that are gone."""
         for name, _ in self.before.tree.get(folder, Listing()).files:
             place = join(folder, name)
+            self.entered.add(place)
             self.texts.pop(place, None)
             if self.documents.pop(place, None) is not None and place not in self.tree:
                 self.contents.pop(place)
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
             place = join(folder, name)
+            self.entered.add(place)
             known = self.before.texts.get(place) or self.before.documents.get(place)
             loaded = load_document(self.reading, place, kind, known)
             if isinstance(loaded, SkillContent):
@@ -304,12 +351,17 @@ def _enclosing(folders: Iterable[str]) -> set[str]:
 
 def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
     """Return all folders below those that became skills or ceased to be skills."""
-    turned = [
-        f"{folder}/" if folder else ""
-        for folder in folders
-        if (folder in before and find_main(before[folder])) != (folder in after and find_main(after[folder]))
-    ]
-    return {folder for folder in before | after if folder.startswith(tuple(turned))} if turned else set()
+    found: set[str] = set()
+    for folder in folders:
+        # What is below a folder that came or went came or went itself.
+        if folder in before and folder in after and find_main(before[folder]) != find_main(after[folder]):
+            waiting = [folder]
+            while waiting:
+                current = waiting.pop()
+                found.add(current)
+                below = {name for tree in (before, after) if current in tree for name in tree[current].folders}
+                waiting += [path for name in below if (path := join(current, name)) not in found]
+    return found
 
 
 def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
@@ -318,24 +370,32 @@ def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
 
 
 def _finish(loading: _Loading) -> LoadedSource:
-    source, tree, contents = loading.source, loading.tree, loading.contents
-    # Most reloads replace contents and keep the order.
-    in_order = [*contents] == [*loading.before.contents]
+    source, tree, contents, before = loading.source, loading.tree, loading.contents, loading.before
+    changed = None
+    if loading.touched is not None:
+        changed = frozenset(each for each in loading.entered if before.contents.get(each) is not contents.get(each))
+    has_same_places = changed is not None and all(each in contents and each in before.contents for each in changed)
     return LoadedSource(
         source,
         tree,
-        MappingProxyType(contents if in_order else dict(sorted(contents.items()))),
+        MappingProxyType(contents),
         MappingProxyType(loading.documents),
         MappingProxyType(loading.texts),
-        _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
+        before.problems if has_same_places and not _may_differ(loading) else problems_of(source, tree, contents),
         tree.unread | loading.reading.unread,
         loading.reading.main_only,
-        LinkIndex(_links(tree) if source.follow_symlinks else ()),
+        links_of(source, tree),
+        changed,
     )
 
 
-def _links(tree: Tree) -> list[tuple[str, Location]]:
-    return [(join(folder, name), target) for folder, listing in tree.items() for name, target in listing.links]
+def links_of(source: Source, tree: Tree) -> LinkIndex:
+    """Return the links that are followed in a tree."""
+    if not source.follow_symlinks:
+        return LinkIndex()
+    return LinkIndex(
+        [(join(folder, name), target) for folder in sorted(tree.linking) for name, target in tree[folder].links]
+    )
 
 
 def _may_differ(loading: _Loading) -> bool:
@@ -346,9 +406,8 @@ def _may_differ(loading: _Loading) -> bool:
     return any(listing is not None and listing.refused for listing in listings)
 
 
-def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
+def problems_of(source: Source, tree: Tree, contents: Mapping[str, SkillContent]) -> tuple[Diagnostic, ...]:
     """Return the diagnostics about entries outside of skills; those inside have diagnostics of the skill."""
-    source, tree = loading.source, loading.tree
     root = printable(str(source.root))
     if source.barred:
         project = printable(str(source.project))
@@ -359,11 +418,10 @@ def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
     if "" not in tree:
         message = "the directory is missing; its skills are served again when it is back"
         return (Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, root),)
-    refusing = [folder for folder, listing in tree.items() if listing.refused]
     return capped(
         Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], source.shown(join(folder, name)))
-        for folder in sorted(refusing)
-        if not any(above in loading.contents for above in _enclosing([folder]))
+        for folder in sorted(tree.refusing)
+        if not any(above in contents for above in _enclosing([folder]))
         for name, reason in tree[folder].refused
         if reason in _PROBLEMS
     )

@@ -34,13 +34,14 @@ from skills_core.format.instructions import (
     parse_single_file,
     strictness_for,
 )
+from skills_core.skills.bodies import BODIES
 from skills_core.skills.skill import SkillContent, SkillFile, only_respelling
 
 if TYPE_CHECKING:
     from skills_core.disk.files import Fingerprint, Reader
     from skills_core.disk.scan import Tree
     from skills_core.disk.sources import Source
-    from skills_core.format.instructions import Instructions
+    from skills_core.format.instructions import Instructions, InstructionsHead
 
 
 MAX_MAIN_SIZE = 1024 * 1024
@@ -188,7 +189,7 @@ class SkillReading:
         self.note(Severity.WARNING, error.reason, message, path)
         return True
 
-    def check_references(self, instructions: Instructions, main: str) -> None:
+    def check_references(self, instructions: InstructionsHead, main: str) -> None:
         """Add diagnostics for references in the frontmatter that are not among the files."""
         for reference in instructions.frontmatter.references:
             path = reference.removeprefix("./").removesuffix("/")
@@ -232,7 +233,7 @@ _MAX_NAMED = 3
 # Missing files that a message names; each one also has its own diagnostic.
 
 
-def publication_fault(reading: SkillReading, instructions: Instructions, main: str) -> str | None:
+def publication_fault(reading: SkillReading, instructions: InstructionsHead, main: str) -> str | None:
     """Return why a skill with the main file `main` cannot be published, None if it can.
 
     The manifest of a published skill lists every entry of its folder, except for ignored names.
@@ -298,7 +299,9 @@ def load_content(load: SourceReading, folder: str, before: SkillContent | None) 
     if load.main_only:
         files = MappingProxyType(reading.files)
         notes = capped(reading.notes)
-        content = SkillContent(folder, instructions, files, files.get(main), notes=notes, published=False)
+        content = SkillContent(
+            folder, instructions, files, files.get(main), notes=notes, published=False, root=load.source.root
+        )
         return before if before is not None and is_unchanged(before, content) else content
     _load_others(reading, main, {"", *before.folders} if before is not None else set())
     reading.check_references(instructions, main)
@@ -308,11 +311,14 @@ def load_content(load: SourceReading, folder: str, before: SkillContent | None) 
         reading.note_unpublished(fault, main)
     published = instructions.fault is None and fault is None
     folders = frozenset(_folders(folder, load.tree))
-    content = SkillContent(folder, instructions, files, files.get(main), folders, capped(reading.notes), published)
+    notes = capped(reading.notes)
+    content = SkillContent(
+        folder, instructions, files, files.get(main), folders, notes, published, root=load.source.root
+    )
     return before if before is not None and is_unchanged(before, content) else content
 
 
-def _load_main(reading: SkillReading, main: str, before: SkillContent | None) -> Instructions:
+def _load_main(reading: SkillReading, main: str, before: SkillContent | None) -> InstructionsHead:
     listing = reading.tree[reading.folder]
     if main == MAIN_FILE_LOWERCASE:
         reading.note(
@@ -326,19 +332,26 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
     refused = dict(listing.refused).get(main)
     if refused is not None:
         diagnostic = reading.diagnose(Severity.ERROR, refused, _REFUSALS[refused], main)
-        return invalid_instructions(reading.folder_name, (diagnostic,), refused)
+        return invalid_instructions(reading.folder_name, (diagnostic,), refused).head
     try:
         raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
         if reading.keep_last_read(main, error, may_keep=known is not None) and known is not None:
             return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
-        return invalid_instructions(reading.folder_name, (diagnostic,), error.reason)
+        return invalid_instructions(reading.folder_name, (diagnostic,), error.reason).head
     strictness = reading.strictness(SkillKind.FOLDER)
-    return parse_instructions(raw, reading.folder_name, reading.shown(main), strictness)
+    return _head_of(parse_instructions(raw, reading.folder_name, reading.shown(main), strictness), reading.files[main])
 
 
-def _is_pending(reading: SkillReading, main: str, instructions: Instructions) -> bool:
+def _head_of(instructions: Instructions, main: SkillFile) -> InstructionsHead:
+    """Return all but the body, which is kept apart while there is memory for it."""
+    if instructions.body:
+        BODIES.keep((main.digest, instructions.body_offset), instructions.body)
+    return instructions.head
+
+
+def _is_pending(reading: SkillReading, main: str, instructions: InstructionsHead) -> bool:
     """Tell whether a main file could not be read now but may be readable at the next load."""
     within = reading.within_source(main)
     unread = within in reading.load.unread or main in reading.tree[reading.folder].unread
@@ -410,13 +423,22 @@ def load_document(
     if instructions.fault is None:
         reading.note_unpublished("it is a single file, not a folder with a SKILL.md", main)
     files, notes = MappingProxyType(reading.files), capped(reading.notes)
-    content = SkillContent(place, instructions, files, files.get(main), notes=notes, published=False, kind=kind)
+    content = SkillContent(
+        place,
+        instructions,
+        files,
+        files.get(main),
+        notes=notes,
+        published=False,
+        kind=kind,
+        root=load.source.root,
+    )
     return skill if skill is not None and is_unchanged(skill, content) else content
 
 
 def _load_document_main(
     reading: SkillReading, main: str, kind: SkillKind, before: SkillContent | SkillFile | None
-) -> Instructions | None:
+) -> InstructionsHead | None:
     """Return the instructions, None if the file is not a skill."""
     listed = reading.tree[reading.folder].file(main)
     if before is not None and reading.keep(main, listed[1] if listed else None):
@@ -427,15 +449,16 @@ def _load_document_main(
         if reading.keep_last_read(main, error) and before is not None:
             return _known(before)
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
-        return invalid_instructions(printable(default_name(main)), (diagnostic,), error.reason)
-    return parse_single_file(raw, kind, printable(main), reading.shown(main), reading.strictness(kind))
+        return invalid_instructions(printable(default_name(main)), (diagnostic,), error.reason).head
+    found = parse_single_file(raw, kind, printable(main), reading.shown(main), reading.strictness(kind))
+    return None if found is None else _head_of(found, reading.files[main])
 
 
-def _known(before: SkillContent | SkillFile) -> Instructions | None:
+def _known(before: SkillContent | SkillFile) -> InstructionsHead | None:
     return before.instructions if isinstance(before, SkillContent) else None
 
 
-def _load_references(reading: SkillReading, instructions: Instructions) -> None:
+def _load_references(reading: SkillReading, instructions: InstructionsHead) -> None:
     for reference in instructions.frontmatter.references:
         path = reference.removeprefix("./")
         folder, _, name = reading.within_source(path).rpartition("/")

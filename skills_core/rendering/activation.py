@@ -19,7 +19,6 @@ from skills_core.rendering.filling import (
     fill_body,
     filled_length,
     filled_placeholders,
-    parameters_of,
     value_names,
 )
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
@@ -213,7 +212,7 @@ def _parameter_lines(skill: Skill, given: Mapping[str, str], filled: Mapping[str
     ]
     if further:
         yield "Further arguments: " + "; ".join(further)
-    named = parameters_of(skill.body)
+    named = skill.parameters
     # In a skill that takes no arguments, `$5` is more likely a price.
     are_words = Placeholders.of(skill).declared
     values = filled_placeholders(skill, given)

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from skills_core.format.placeholders import INDEX, NAME, NUMBER, PARAMETER, PLACE, before, is_parameter
+
 if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
 
@@ -30,37 +32,10 @@ FREE_ARGUMENT = "arguments"
 MAX_FILLED = 1_000_000
 """Maximum characters that values add to a body: a skill may repeat a placeholder any number of times."""
 
-# Each alternative begins with a literal, so that a search skips quickly through a long body.
-_PLACE = re.compile(
-    r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})"
-    r"|\$ARGUMENTS(?![A-Za-z0-9_])(?:\[([0-9]{1,3})\])?"
-    r"|\$([0-9]{1,3})(?![A-Za-z0-9_]|[.,][0-9])"
-    r"|\$([A-Za-z_][A-Za-z0-9_]*)"
-)
-_PARAMETER, _INDEX, _NUMBER, _NAME = 1, 2, 3, 4
-
-# `${{ … }}` belongs to GitHub, `{{{ … }}}` to Handlebars, and a backslash escapes: none of these is a parameter.
-_NOT_BEFORE = frozenset("$\\{")
-
 _SPAN = re.compile(r"`[^`\n]*`")
 
 MAX_NAMED = 100
 # Most names of words that a skill may declare.
-
-
-def parameters_of(body: str) -> tuple[str, ...]:
-    """Return the names of the `{{parameters}}` in a body, each once, in the order of their first appearance."""
-    if "{{" not in body:
-        return ()
-    return tuple(dict.fromkeys(match[_PARAMETER] for match in _PLACE.finditer(body) if _is_parameter(match)))
-
-
-def _is_parameter(match: re.Match[str]) -> bool:
-    return match[_PARAMETER] is not None and _before(match) not in _NOT_BEFORE
-
-
-def _before(match: re.Match[str]) -> str:
-    return match.string[match.start() - 1 : match.start()]
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -96,8 +71,8 @@ class Placeholders:
         if "$" not in body:
             return
         prose = ""
-        for match in _PLACE.finditer(body):
-            if match[_PARAMETER] is not None or _before(match) == "$" or self._is_other_name(match):
+        for match in PLACE.finditer(body):
+            if match[PARAMETER] is not None or before(match) == "$" or self._is_other_name(match):
                 continue
             # Looked for only now, because it takes long, and most bodies with a dollar sign have no placeholder.
             prose = prose or (body if self.declared else _without_code(body))
@@ -105,21 +80,21 @@ class Placeholders:
                 yield match
 
     def _is_other_name(self, match: re.Match[str]) -> bool:
-        return match[_NAME] is not None and match[_NAME] not in self.names
+        return match[NAME] is not None and match[NAME] not in self.names
 
     def position(self, match: re.Match[str]) -> int | None:
         """Return the position of the word that a placeholder stands for, None for all words."""
-        if match[_NAME] is not None:
-            return self.names.index(match[_NAME])
-        number = match[_INDEX] or match[_NUMBER]
+        if match[NAME] is not None:
+            return self.names.index(match[NAME])
+        number = match[INDEX] or match[NUMBER]
         return None if number is None else int(number)
 
 
 def _has_arguments(body: str) -> bool:
     return "$ARGUMENTS" in body and any(
-        match[0].startswith("$ARGUMENTS") and _before(match) not in {"$", "\\"}
-        for match in _PLACE.finditer(body)
-        if match[_NAME] is None
+        match[0].startswith("$ARGUMENTS") and before(match) not in {"$", "\\"}
+        for match in PLACE.finditer(body)
+        if match[NAME] is None
     )
 
 
@@ -133,12 +108,12 @@ def _without_code(body: str) -> str:
 def word_placeholders(skill: Skill) -> dict[str, int | None]:
     """Return the placeholders for words in a skill's body, with the position of each word, None for all words."""
     form = Placeholders.of(skill)
-    return {match[0]: form.position(match) for match in form.matches(skill.body) if _before(match) != "\\"}
+    return {match[0]: form.position(match) for match in form.matches(skill.body) if before(match) != "\\"}
 
 
 def value_names(skill: Skill) -> frozenset[str]:
     """Return the names of values that fill something in a skill's body."""
-    names = set(parameters_of(skill.body))
+    names = set(skill.parameters)
     if placeholders := word_placeholders(skill):
         names |= {FREE_ARGUMENT, *(str(at) for at in placeholders.values() if at is not None)}
         names |= {name for name in Placeholders.of(skill).names if f"${name}" in placeholders}
@@ -151,7 +126,7 @@ def filled_placeholders(skill: Skill, values: Mapping[str, str]) -> dict[str, st
     The `{{parameters}}` go by their names. A word that is given by its position or its name counts before that of
     `arguments`.
     """
-    found: dict[str, str | None] = {name: values.get(name) for name in parameters_of(skill.body)}
+    found: dict[str, str | None] = {name: values.get(name) for name in skill.parameters}
     typed, names = values.get(FREE_ARGUMENT), Placeholders.of(skill).names
     words = words_of(typed) if typed else ()
     for placeholder, position in word_placeholders(skill).items():
@@ -186,12 +161,12 @@ def _replacements(skill: Skill, values: Mapping[str, str], body: str) -> Iterato
     form = Placeholders.of(skill)
     has_words = any(known[each] is not None for each in word_placeholders(skill))
     words = {match.start() for match in form.matches(body)} if has_words else set()
-    for match in _PLACE.finditer(body):
+    for match in PLACE.finditer(body):
         start = match.start()
         if start in words:
-            if _before(match) == "\\":
+            if before(match) == "\\":
                 yield start - 1, start, ""
             elif (value := known.get(match[0])) is not None:
                 yield start, match.end(), value
-        elif _is_parameter(match) and match[_PARAMETER] in values:
-            yield start, match.end(), values[match[_PARAMETER]]
+        elif is_parameter(match) and match[PARAMETER] in values:
+            yield start, match.end(), values[match[PARAMETER]]

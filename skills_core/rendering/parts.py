@@ -186,7 +186,7 @@ def _note(pieces: ActivationPieces, end: int, recipient: Recipient) -> str:
     main = skill.content.main.path if skill.content.main else "SKILL.md"
     call = reading_call(skill.key, main, skill.content.instructions.body_offset + end, recipient.file_tool)
     return (
-        f"These are only the first {end} of the {len(skill.body)} characters of the instructions above; the rest is "
+        f"These are only the first {end} of the {skill.body_length} characters of the instructions above; the rest is "
         f"missing. Read on before you act: {call} Go on until its answer says that the file ends. If it names another "
         f"digest than the receipt, the skill has changed: activate it again.{_values_note(pieces)}"
     )

@@ -81,7 +81,7 @@ def select_skills(skill: Skill, catalog: Catalog) -> SkillSelection:
     room, fitting = MAX_COMPANION_CHARACTERS, set[str]()
     for each in sorted(found, key=priority):
         # An activation is at least as long as the body, and rendering a long one takes a while.
-        size = len(render_activation(each.skill)) if len(each.skill.body) <= room else inf
+        size = len(render_activation(each.skill)) if each.skill.body_length <= room else inf
         if size <= room:
             room -= int(size)
             fitting.add(each.skill.path)

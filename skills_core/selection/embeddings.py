@@ -268,7 +268,7 @@ def _missing(vectors: Mapping[bytes, bytes], wanted: Iterable[bytes], size: int)
 def embedded_text(content: SkillContent) -> str:
     """Return the text that is encoded for a skill: its name, description, triggers and the beginning of its body."""
     front = content.instructions.frontmatter
-    parts = (f"{content.name}: {front.description}", front.when_to_use, *front.triggers, content.instructions.body)
+    parts = (f"{content.name}: {front.description}", front.when_to_use, *front.triggers, content.readable_body)
     return _embeddable("\n".join(part for part in parts if part))
 
 

@@ -1,7 +1,6 @@
-"""The words of queries and skills, and an in-memory full-text index of SQLite's FTS5 over them.
+"""The words of queries and skills, and their stems.
 
-Words are folded so that case, accents and letter forms do not matter. An index works on rows of texts: it tells which
-rows contain a word, and with what weight. It has one connection; callers that share it between threads hold a lock.
+Words are folded so that case, accents and letter forms do not matter. The stems are those of SQLite's FTS5.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ import re
 import sqlite3
 import unicodedata
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from math import log
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -113,22 +110,27 @@ def _pairs(run: str) -> list[str]:
 
 
 def texts_of(content: SkillContent) -> tuple[str, ...]:
-    """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers."""
+    """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers.
+
+    Raises:
+        SkillChangedError: the body is not on disk any more.
+        FileUnavailableError: it cannot be read now.
+    """
+    return (*_texts_of_front(content), index_text(content.body))
+
+
+def texts_without_body(content: SkillContent) -> tuple[str, ...]:
+    """Return the index texts of a content whose file cannot be read."""
+    return (*_texts_of_front(content), "")
+
+
+def _texts_of_front(content: SkillContent) -> Iterator[str]:
     front = content.instructions.frontmatter
     description = "\n".join((front.description, front.when_to_use or "", *front.triggers))
-    return tuple(map(index_text, (content.name, description, "\n".join(front.tags), content.instructions.body)))
+    return map(index_text, (content.name, description, "\n".join(front.tags)))
 
 
-# The weight of each field in BM25, before saturation; tuned on the first half of the labelled queries.
-_WEIGHTS = (10.0, 8.0, 5.0, 1.0)
-
-_COLUMNS = ", ".join(FIELDS)
 _TOKENIZE = "tokenize='porter unicode61'"
-_TABLES = (
-    # Contentless: the texts are in memory already.
-    f"CREATE VIRTUAL TABLE texts USING fts5({_COLUMNS}, content='', {_TOKENIZE})",
-    "CREATE VIRTUAL TABLE terms USING fts5vocab(texts, row)",
-)
 _STEM_TABLES = (
     f"CREATE VIRTUAL TABLE probe USING fts5(word, content='', {_TOKENIZE})",
     "CREATE VIRTUAL TABLE stems USING fts5vocab(probe, instance)",
@@ -136,8 +138,6 @@ _STEM_TABLES = (
 
 MAX_STEMS = 50_000
 """Maximum number of cached stems; queries bring new words without end."""
-
-_SATURATIONS = f"SELECT rowid, -bm25(texts, {', '.join(map(str, _WEIGHTS))}) / ? FROM texts WHERE texts MATCH ?"  # noqa: S608
 
 
 class Stems:
@@ -149,7 +149,10 @@ class Stems:
         Raises:
             sqlite3.Error: this build of SQLite has no FTS5.
         """
-        self._db = _connect(self, _STEM_TABLES)
+        self._db = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        weakref.finalize(self, self._db.close)
+        for table in _STEM_TABLES:
+            self._db.execute(table)
         self._lock = Lock()
         self._known: dict[str, str | None] = {}
 
@@ -177,80 +180,3 @@ class Stems:
                 self._known = {}
             self._known |= found
         return found
-
-
-class FullTextIndex:
-    """Numbered rows of four texts each."""
-
-    def __init__(self, keep: int = 0) -> None:
-        """Start without rows; keep up to `keep` rows that words were found in, for further searches for these words.
-
-        Raises:
-            sqlite3.Error: this build of SQLite has no FTS5.
-        """
-        self._db = _connect(self, _TABLES)
-        self._counts: dict[str, int] = {}
-        self._keep = keep
-        self._found: dict[str, list[tuple[int, float]]] = {}
-        self._kept = 0
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit all changes of the block, or none if it raises."""
-        self._counts.clear()
-        self._found, self._kept = {}, 0
-        self._db.execute("BEGIN")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    def insert(self, row: int, texts: Sequence[str]) -> None:
-        """Add a row with texts in the order of `FIELDS`."""
-        self._db.execute(f"INSERT INTO texts(rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)", (row, *texts))  # noqa: S608
-
-    def delete(self, row: int, texts: Sequence[str]) -> None:
-        """Delete a row; `texts` must equal those it was added with, because a contentless index does not keep them."""
-        command = f"INSERT INTO texts(texts, rowid, {_COLUMNS}) VALUES ('delete', ?, ?, ?, ?, ?)"  # noqa: S608
-        self._db.execute(command, (row, *texts))
-
-    def counts(self, stems: Iterable[str]) -> dict[str, int]:
-        """Return the number of rows that contain each stem."""
-        return {stem: self._counts.get(stem) or self._count(stem) for stem in stems}
-
-    def _count(self, stem: str) -> int:
-        found = self._db.execute("SELECT doc FROM terms WHERE term = ?", (stem,)).fetchone()
-        if found is None:
-            return 0
-        # Cached until the next change: counting the rows of a common word is the slowest part of a search.
-        self._counts[stem] = found[0]
-        return int(found[0])
-
-    def saturations(self, word: str, count: int, total: int) -> list[tuple[int, float]]:
-        """Return the rows that contain the word, unordered, with BM25's saturated term frequency for each.
-
-        `count` of the `total` rows contain the word.
-        """
-        if (known := self._found.get(word)) is not None:
-            return known
-        # Quoted, so that a word is never taken for an operator of the query language.
-        query = '"' + word.replace('"', '""') + '"'
-        # FTS5's inverse document frequency, which is divided out: it is zero for a word in half of the rows.
-        rarity = max(log((total - count + 0.5) / (count + 0.5)), 1e-6)
-        found: list[tuple[int, float]] = self._db.execute(_SATURATIONS, (rarity, query)).fetchall()
-        if self._keep:
-            if self._kept + len(found) > self._keep:
-                self._found, self._kept = {}, 0
-            self._found[word] = found
-            self._kept += len(found)
-        return found
-
-
-def _connect(owner: object, tables: Iterable[str]) -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
-    weakref.finalize(owner, database.close)
-    for table in tables:
-        database.execute(table)
-    return database

@@ -12,21 +12,23 @@ import logging
 import math
 import re
 import sqlite3
-from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from functools import partial
-from math import log
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skills_core.selection.fulltext import FIELDS, FullTextIndex, Stems, query_words, texts_of
+from skills_core.selection.bm25 import Hit, IndexedTexts, QueryTerms, SkillRows
+from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
+from skills_core.selection.postings import TextIndex
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from skills_core.selection.fusion import Reranker, Reranking
     from skills_core.skills.skill import Skill, SkillContent
 
@@ -115,14 +117,6 @@ def _float32(number: float) -> float:
     return c_float(number).value
 
 
-_WORD = re.compile(r"[^\W_]+")
-_GAP = "\n"
-# Separates words; no word contains it.
-
-# Minimum shares of the query for each band, tuned on the first half of the labelled queries.
-_HIGH, _SPECIFIC, _BROAD = 0.6, 0.35, 0.12
-_BROAD_ANYWHERE = 0.5
-
 logger = logging.getLogger(__name__)
 
 TOP_TEN = SelectionPolicy(top_k=10, min_score=0.0)
@@ -131,124 +125,62 @@ TOP_TEN = SelectionPolicy(top_k=10, min_score=0.0)
 _MIN_FALLBACK_SCORE = 0.0001
 """Stands for "above 0" when the fallback scores a query."""
 
-_KEPT_ROWS = 500_000
-# Some 50 MB, for a catalog of a few thousand skills.
+_MOSTLY_STALE = 1000
+"""Contents in an index from which it is emptied if most of them are of no skill any more."""
 
-_COMMON_COUNT, _COMMON_SHARE = 500, 0.25
-"""A word is ignored if more skills than both this number and this share of all contain it."""
+_BATCH = 128
+# Contents that are written to an index at once.
 
-_Ranked = TypeVar("_Ranked", "_Hit", Match)
-
-
-@dataclass(frozen=True, slots=True)
-class QueryTerms:
-    """A query's words by stem, with the weight of each stem and the number of skills that contain it."""
-
-    words: Mapping[str, str]
-    weights: Mapping[str, float]
-    counts: Mapping[str, int]
-
-
-class Vocabulary:
-    """The distinct words of a skill by field, collected on first use."""
-
-    __slots__ = ("_content", "_fields")
-
-    def __init__(self, content: SkillContent) -> None:
-        """Keep the content; collect nothing yet."""
-        self._content = content
-        self._fields: tuple[str, ...] | None = None
-
-    def words_with_prefix(self, prefixes: Iterable[str]) -> list[list[str]]:
-        """Return the words of each field that have one of the prefixes. Concurrent first calls may collect twice."""
-        if self._fields is None:
-            # One joined text takes a fraction of a set's memory and is searched as fast.
-            self._fields = tuple(
-                f"{_GAP}{_GAP.join(dict.fromkeys(_WORD.findall(text)))}{_GAP}" for text in texts_of(self._content)
-            )
-        wanted = [_GAP + words_with_prefix for words_with_prefix in prefixes]
-        return [[word for each in wanted for word in _words(field, each)] for field in self._fields]
-
-
-def _words(field: str, wanted: str) -> Iterator[str]:
-    at = field.find(wanted)
-    while at >= 0:
-        end = field.index(_GAP, at + 1)
-        yield field[at + 1 : end]
-        at = field.find(wanted, end)
-
-
-@dataclass(frozen=True, slots=True)
-class Reasons:
-    """Which words of the query each field contains.
-
-    `front` is the share of the query's weight, from 0 to 1, that the name, description and tags contain; `whole` is the
-    share that all fields contain.
-    """
-
-    fields: tuple[tuple[str, tuple[str, ...]], ...]
-    front: float
-    whole: float
-
-    @property
-    def band(self) -> Band:
-        """The band of the match, from "high" (the front has most of the query) to "trace" (hardly any of it)."""
-        if self.front >= _HIGH:
-            return Band.HIGH
-        if self.front >= _SPECIFIC:
-            return Band.SPECIFIC
-        return Band.BROAD if self.front >= _BROAD or self.whole >= _BROAD_ANYWHERE else Band.TRACE
-
-
-def reasons_for(
-    vocabularies: Sequence[Vocabulary], terms: QueryTerms, stems_of: Callable[[Iterable[str]], Mapping[str, str]]
-) -> list[Reasons]:
-    """Return the reasons for each of `vocabularies`; `stems_of` maps words to their stems."""
-    if not terms.words:
-        return [Reasons((), 0.0, 0.0) for _ in vocabularies]
-    # A stem is its word without the ending, except that its last letter may differ.
-    prefixes = {stem[: max(1, len(stem) - 1)] for stem in terms.words}
-    words = [vocabulary.words_with_prefix(prefixes) for vocabulary in vocabularies]
-    stems = stems_of(word for fields in words for field in fields for word in field)
-    return [_reasons([{stems.get(word, "") for word in field} for field in fields], terms) for fields in words]
-
-
-def _reasons(fields: Sequence[set[str]], terms: QueryTerms) -> Reasons:
-    found = [[stem for stem in terms.words if stem in stems] for stems in fields]
-    total = sum(terms.weights.values()) or 1.0
-
-    def share(parts: Sequence[Sequence[str]]) -> float:
-        return sum(terms.weights[stem] for stem in {stem for part in parts for stem in part}) / total
-
-    named = zip(FIELDS, found, strict=True)
-    why = tuple((field, tuple(terms.words[stem] for stem in stems)) for field, stems in named if stems)
-    return Reasons(why, share(found[:-1]), share(found))
+_Ranked = TypeVar("_Ranked", Hit, Match)
 
 
 class SkillSearch:
     """A search over skills, which may be shared between threads."""
 
-    def __init__(self, reranker: Reranker | None = None, *, many: bool = False) -> None:
+    def __init__(
+        self,
+        reranker: Reranker | None = None,
+        *,
+        texts: TextIndex | None = None,
+        at_once: int | None = None,
+    ) -> None:
         """Start empty; each search passes its skills. The answer of a `reranker` is merged with the word ranking.
 
-        `many` searches over the same skills take less time, and more memory.
+        `texts` is an index that searches share; without it, one in memory is opened. A search indexes up to `at_once`
+        skills that are new, None for all, and leaves the others out: `warm` indexes them ahead, and `unsearched` counts
+        them.
         """
         self._reranker = reranker
+        self._at_once = at_once
         self._lock = Lock()
-        self._waiting = 0
-        self._index = _open_index(_KEPT_ROWS if many else 0)
+        self._own = open_texts() if texts is None else None
+        index = self._own if texts is None else texts
+        self._index = None if index is None else SkillRows(index)
         self._lexical = SkillIndex()
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
 
-    def warm(self, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
-        """Update the index to `skills`, so that the next search over them need not.
-
-        `pause` is called often, unless a search waits, and may block; if it raises, the index stays as it was.
-        """
+    @property
+    def unsearched(self) -> int:
+        """The number of contents that are not indexed yet, so that searches leave them out."""
         with self._lock:
-            if self._index is not None:
-                self._index.update(skills, lambda: None if self._waiting else pause())
+            return 0 if self._index is None else self._index.missing
+
+    def warm(self, skills: tuple[Skill, ...], pause: Callable[[], None] = lambda: None) -> None:
+        """Index skills ahead; `pause` is called often and may block. Others may search meanwhile."""
+        index = self._index
+        while index is not None:
+            with self._lock:
+                index.update(skills)
+                contents = index.lacking(_BATCH)
+            if not contents:
+                return
+            texts: list[IndexedTexts] = []
+            for content in contents:
+                pause()
+                texts.append(index.read(content))
+            with self._lock:
+                index.fill(contents, texts)
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
@@ -297,26 +229,50 @@ class SkillSearch:
 
     def _rank(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, also: Sequence[Skill] = ()
-    ) -> _WordRanking[_Hit] | _WordRanking[Match]:
+    ) -> _WordRanking[Hit] | _WordRanking[Match]:
         """Rank by words; skills in `also` are included with their word score even if they are not among the best."""
         if self._index is None:
             with self._lock:
                 return _WordRanking(self._fallback(skills, query, policy), list)
-        with self._in_front():
-            self._index.update(skills)
-            terms, hits = self._index.search(query_words(query), policy, also)
-        # Reasons are computed outside the lock, so that no search waits for those of another.
-        return _WordRanking(hits, partial(self._index.with_reasons, terms), sum(terms.weights.values()))
+        with self._lock:
+            if self._own is not None and len(self._own) > max(_MOSTLY_STALE, 2 * len(skills)):
+                self._own.clear()
+            found = self._searched(self._index, skills, query, policy, also)
+            if not self._index.is_current:
+                # The file of the index has failed, or another process has emptied it.
+                found = self._searched(self._index, skills, query, policy, also)
+        terms, hits = found
+        return _WordRanking(hits, partial(self._with_reasons, self._index, terms), sum(terms.weights.values()))
 
-    @contextmanager
-    def _in_front(self) -> Iterator[None]:
-        """Hold the lock; what is being prepared hurries meanwhile."""
-        self._waiting += 1
-        try:
-            with self._lock:
-                yield
-        finally:
-            self._waiting -= 1
+    def _searched(
+        self, index: SkillRows, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, also: Sequence[Skill]
+    ) -> tuple[QueryTerms, list[Hit]]:
+        index.update(skills)
+        self._fill(index)
+        return index.search(query_words(query), policy, also)
+
+    def _fill(self, index: SkillRows) -> None:
+        contents = index.lacking(self._at_once)
+        for begin in range(0, len(contents), _BATCH):
+            batch = contents[begin : begin + _BATCH]
+            index.fill(batch, [index.read(content) for content in batch])
+
+    def _with_reasons(self, index: SkillRows, terms: QueryTerms, hits: Sequence[Hit]) -> list[Match]:
+        """Return the hits as matches with reasons."""
+        best = hits[0].score if hits else 0.0
+        with self._lock:
+            reasons = index.reasons(terms, hits)
+        return [
+            Match(
+                hit.skill,
+                hit.score,
+                why.band,
+                hit.score / best if best else 1.0,
+                bool(terms.words) and why.band is Band.TRACE,
+                why.fields,
+            )
+            for hit, why in zip(hits, reasons, strict=True)
+        ]
 
     def _fallback(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
         if self._lexical.skills is not skills:
@@ -341,138 +297,10 @@ class _WordRanking(Generic[_Ranked]):
         return self.explain(self.hits if paths is None else [hit for hit in self.hits if hit.skill.path in paths])
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A row of the index: its number, the content that it indexes, and all skills with this content."""
-
-    number: int
-    content: SkillContent
-    vocabulary: Vocabulary
-    skills: tuple[Skill, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    score: float
-    skill: Skill
-    vocabulary: Vocabulary
-
-
-class _Index:
-    """A full-text index with one row per distinct content of the skills."""
-
-    def __init__(self, keep: int) -> None:
-        self._texts = FullTextIndex(keep)
-        self._stems = Stems()
-        self._skills: tuple[Skill, ...] = ()
-        # Keyed by identity; the mappings hold the skills and contents, so their ids cannot be reused.
-        self._known: dict[int, Skill] = {}
-        self._of_content: dict[int, _Row] = {}
-        self._at: dict[int, _Row] = {}
-        self._next = 1
-
-    def update(self, skills: tuple[Skill, ...], pause: Callable[[], None] = lambda: None) -> None:
-        if self._skills is skills:
-            return
-        coming = {id(skill): skill for skill in skills}
-        changed: dict[int, _Row] = {}
-        number = self._next
-        for skill in [skill for key, skill in self._known.items() if key not in coming]:
-            row = changed.get(id(skill.content)) or self._of_content[id(skill.content)]
-            changed[id(skill.content)] = replace(row, skills=tuple(other for other in row.skills if other is not skill))
-        for skill in [skill for key, skill in coming.items() if key not in self._known]:
-            key = id(skill.content)
-            row = (
-                changed.get(key) or self._of_content.get(key) or _Row(number, skill.content, Vocabulary(skill.content))
-            )
-            number = max(number, row.number + 1)
-            changed[key] = replace(row, skills=(*row.skills, skill))
-        self._write(changed, pause)
-        self._skills, self._known, self._next = skills, coming, number
-
-    def _write(self, changed: Mapping[int, _Row], pause: Callable[[], None]) -> None:
-        with self._texts.transaction():
-            for key, row in changed.items():
-                pause()
-                if key not in self._of_content:
-                    self._texts.insert(row.number, texts_of(row.content))
-                elif not row.skills:
-                    self._texts.delete(row.number, texts_of(row.content))
-        for key, row in changed.items():
-            if row.skills:
-                self._of_content[key] = self._at[row.number] = row
-            else:
-                del self._of_content[key], self._at[row.number]
-
-    def search(
-        self, words: Sequence[str], policy: SelectionPolicy, also: Iterable[Skill] = ()
-    ) -> tuple[QueryTerms, list[_Hit]]:
-        """Return the best hits, then those of `also` that contain a word of the query."""
-        terms = self._weigh(words)
-        scores = self._scores(terms) if words else dict.fromkeys(self._at, 0.0)
-        best = self._best(scores, policy)
-        known = {hit.skill.path for hit in best}
-        rows = ((skill, self._of_content[id(skill.content)]) for skill in also if skill.path not in known)
-        rest = [_Hit(scores[row.number], skill, row.vocabulary) for skill, row in rows if row.number in scores]
-        return terms, [*best, *sorted(rest, key=lambda hit: -hit.score)]
-
-    def with_reasons(self, terms: QueryTerms, hits: Sequence[_Hit]) -> list[Match]:
-        """Return the hits as matches with reasons; safe while another thread updates the index."""
-        best = hits[0].score if hits else 0.0
-        reasons = reasons_for([hit.vocabulary for hit in hits], terms, self._stems.of)
-        return [
-            Match(
-                hit.skill,
-                hit.score,
-                why.band,
-                hit.score / best if best else 1.0,
-                bool(terms.words) and why.band is Band.TRACE,
-                why.fields,
-            )
-            for hit, why in zip(hits, reasons, strict=True)
-        ]
-
-    def _weigh(self, words: Iterable[str]) -> QueryTerms:
-        """Return the words with their inverse document frequency; words with the same stem are one term."""
-        stems = self._stems.of(words)
-        counts = self._texts.counts(dict.fromkeys(stems.values()))
-        total = len(self._at)
-        word_of: dict[str, str] = {}
-        for word, stem in stems.items():
-            word_of.setdefault(stem, word)
-        weights = {stem: log(1 + (total - count + 0.5) / (count + 0.5)) for stem, count in counts.items()}
-        return QueryTerms(word_of, weights, counts)
-
-    def _scores(self, terms: QueryTerms) -> dict[int, float]:
-        total = len(self._at)
-        present = [stem for stem in terms.words if terms.counts[stem]]
-        # Words that most skills contain tell little and are the slowest to look up.
-        most = max(_COMMON_COUNT, total * _COMMON_SHARE)
-        selective = [stem for stem in present if terms.counts[stem] <= most] or present
-        scores: dict[int, float] = defaultdict(float)
-        for stem in selective:
-            weight = terms.weights[stem]
-            for row, saturation in self._texts.saturations(terms.words[stem], terms.counts[stem], total):
-                scores[row] += weight * saturation
-        return scores
-
-    def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[_Hit]:
-        admits = policy.admission()
-        kept: list[_Hit] = []
-        least = policy.min_score
-        for row, score in sorted(scores.items(), key=lambda pair: -pair[1]):
-            # Keep all that tie with the last one, because names and paths order ties.
-            if score < least or (len(kept) >= policy.top_k and score < kept[-1].score):
-                break
-            at = self._at[row]
-            kept += [_Hit(score, skill, at.vocabulary) for skill in at.skills if admits(skill.frontmatter.tags)]
-        kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
-        return kept[: policy.top_k]
-
-
-def _open_index(keep: int) -> _Index | None:
+def open_texts(path: Path | None = None) -> TextIndex | None:
+    """Return an index of texts for searches, in the file at `path` or in memory; None if SQLite has no FTS5."""
     try:
-        return _Index(keep)
+        return TextIndex(path)
     except sqlite3.Error as error:
         logger.warning("skills are ranked by adk-skill's score, because this SQLite has no full-text index: %s", error)
         return None

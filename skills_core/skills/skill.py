@@ -6,6 +6,7 @@ names are bytes; a name that is not UTF-8 keeps its bytes when encoded and decod
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -16,15 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from skills_core.disk.files import Location
+from skills_core.disk.files import Fingerprint, Location, read_at_once, read_file
 from skills_core.disk.sources import SkillKind
+from skills_core.errors import FileRefusedError, FileUnavailableError, SkillChangedError
+from skills_core.format.instructions import Instructions
+from skills_core.skills.bodies import BODIES
 
 if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic, Reason
-    from skills_core.disk.files import Fingerprint
     from skills_core.disk.sources import Source
     from skills_core.format.frontmatter import Frontmatter
-    from skills_core.format.instructions import Instructions
+    from skills_core.format.instructions import InstructionsHead
     from skills_core.skills.gates import Credential, Exclusion
 
 
@@ -111,6 +114,10 @@ class SkillFile:
     settled: bool = field(compare=False)
     linked: Location | None = field(default=None, compare=False)
 
+    def is_made_of(self, raw: bytes) -> bool:
+        """Tell whether these are the bytes that were loaded."""
+        return self.digest == "sha256:" + hashlib.sha256(raw).hexdigest()
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class SkillContent:
@@ -120,10 +127,13 @@ class SkillContent:
     could not be read; in `files` it comes first, then the others in the order of their paths. `folders` are all folders
     in the skill, including empty ones. `notes` are the diagnostics about files. `published` tells whether the Skills
     extension may list the skill. `exclusion` says why a review of the content keeps the skill from being served.
+
+    What is loaded from the source at `root` has its body in the file alone, and a few of them in memory; a content that
+    was made of a text has `Instructions` with the body.
     """
 
     place: str
-    instructions: Instructions
+    instructions: InstructionsHead
     files: Mapping[str, SkillFile]
     main: SkillFile | None
     folders: frozenset[str] = frozenset()
@@ -131,6 +141,59 @@ class SkillContent:
     published: bool = True
     kind: SkillKind = SkillKind.FOLDER
     exclusion: Exclusion | None = None
+    root: Path = field(default=Path(), repr=False, compare=False)
+
+    @property
+    def body(self) -> str:
+        """The Markdown after the frontmatter, of the bytes that were loaded; it may be read from the disk.
+
+        Raises:
+            SkillChangedError: the file on disk is not the one that was loaded; a reload is due.
+            FileUnavailableError: the system cannot read the file now.
+        """
+        kept, main = self.kept_body, self.main
+        if kept is not None or main is None:
+            return kept or ""
+        location = main.linked or Location(self.root, self.within_source(main.path))
+        raw = read_at_once(location, main.fingerprint)
+        if raw is None:
+            try:
+                raw, _ = read_file(location)
+            except FileUnavailableError:
+                raise
+            except FileRefusedError:
+                raise SkillChangedError(self.name, (location.path,)) from None
+        if not main.is_made_of(raw):
+            raise SkillChangedError(self.name, (location.path,))
+        return self.keep_body(raw)
+
+    @property
+    def readable_body(self) -> str:
+        """The body for what is derived from it beside requests: empty if it cannot be read.
+
+        The content that a reload puts in the place of this one has it again.
+        """
+        try:
+            return self.body
+        except (SkillChangedError, FileUnavailableError):
+            return ""
+
+    @property
+    def kept_body(self) -> str | None:
+        """The body if it is in memory."""
+        if isinstance(self.instructions, Instructions):
+            return self.instructions.body
+        if self.main is None or not self.instructions.body_length:
+            return ""
+        return BODIES.find((self.main.digest, self.instructions.body_offset))
+
+    def keep_body(self, raw: bytes) -> str:
+        """Return the body, and keep it in memory; `raw` are the verified bytes of the main file."""
+        head = self.instructions
+        text = raw.decode("utf-8")[head.body_offset : head.body_offset + head.body_length]
+        if self.main is not None:
+            BODIES.keep((self.main.digest, head.body_offset), text)
+        return text
 
     @property
     def folder(self) -> str:
@@ -152,6 +215,10 @@ class SkillContent:
         found = self.files.get(path)
         near = path if found is not None else only_respelling(path, self.files)
         return None if near is None else self.files[near]
+
+    def within_source(self, path: str) -> str:
+        """Return a file's path relative to the root of the source."""
+        return f"{self.folder}/{path}" if self.folder else path
 
     def subfolder(self, path: str) -> str | None:
         """Return the path of the folder at `path`, found like a file; None if there is none."""
@@ -229,8 +296,18 @@ class Skill:
 
     @property
     def body(self) -> str:
-        """The Markdown after the frontmatter."""
-        return self.content.instructions.body
+        """The Markdown after the frontmatter; see `SkillContent.body` for what it raises."""
+        return self.content.body
+
+    @property
+    def body_length(self) -> int:
+        """The length of the body in characters, which is known without reading it."""
+        return self.content.instructions.body_length
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the `{{parameters}}` in the body, each once."""
+        return self.content.instructions.parameters
 
     @property
     def digest(self) -> str | None:
@@ -288,7 +365,7 @@ class Skill:
 
     def within_source(self, path: str) -> str:
         """Return a file's path relative to the root of the source."""
-        return f"{self.content.folder}/{path}" if self.content.folder else path
+        return self.content.within_source(path)
 
 
 def only_respelling(path: str, known: Iterable[str]) -> str | None:

@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -270,7 +271,7 @@ class Analytics:
 
     def _client(self, name: str) -> str:
         """Return the name of a client, within bounds and without tokens."""
-        shown = _NOT_IN_NAMES.sub(" ", bounded(name) or "").strip()[:40] or "unknown"
+        shown = _shown_client(name)
         if shown not in self._clients and len(self._clients) >= _MAX_CLIENTS:
             return _OTHER
         self._clients.add(shown)
@@ -298,6 +299,11 @@ class Analytics:
             self._failing = True
         else:
             self._failing = False
+
+
+@lru_cache(256)
+def _shown_client(name: str) -> str:
+    return _NOT_IN_NAMES.sub(" ", bounded(name) or "").strip()[:40] or "unknown"
 
 
 def _event_of(record: RequestRecord) -> UsageEvent | None:

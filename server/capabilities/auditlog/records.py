@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
@@ -105,7 +106,13 @@ def bounded(text: object) -> str | None:
     if text is None:
         return None
     # Cut before searching, because a client may send megabytes; what is cut in two is longer than what is kept.
-    short = without_secrets(without_lone_surrogates(str(text)[: 8 * MAX_TEXT]))
+    return _bounded(str(text)[: 8 * MAX_TEXT])
+
+
+@lru_cache(512)
+def _bounded(text: str) -> str:
+    # The same principals, clients and skills come again and again, and the search has many patterns.
+    short = without_secrets(without_lone_surrogates(text))
     return short if len(short) <= MAX_TEXT else f"{short[: MAX_TEXT - 1]}…"
 
 

@@ -327,7 +327,7 @@ def lint_catalog(offered: Sequence[Skill], settings: Settings, used: Mapping[str
         ConfigurationError: the reranker of the settings cannot be loaded.
     """
     skills = tuple(offered)
-    search, words = SkillSearch(reranker_of(settings, wait=True), many=True), CatalogWords(skills)
+    search, words = SkillSearch(reranker_of(settings, wait=True)), CatalogWords(skills)
     queries = check_queries(skills, partial(search.select, skills), words)
     unused = tuple(skill for skill in skills if not used.get(skill.key)) if used else None
     return CatalogLint(skills, _competing(words.rivals(), queries), queries, duplicates(skills), unused)

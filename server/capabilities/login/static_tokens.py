@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -220,7 +221,7 @@ class StaticTokens:
         """Return the token with this text, None if it is unknown, revoked or expired."""
         found = self._with_text(text)
         if found is not None and not found.is_expired(datetime.now(UTC)):
-            return login_token(_principal(found), _ISSUER)
+            return _login_of(found)
         self._log_refused(text, found)
         return None
 
@@ -323,6 +324,12 @@ def _id_in(text: str) -> str:
 
 def _shown(token: StoredToken) -> str:
     return f"{token.id} ({token.name})"
+
+
+@lru_cache(1024)
+def _login_of(token: StoredToken) -> LoginToken:
+    """Return what a request with a valid token logs in as; whether it is valid is asked for each request."""
+    return login_token(_principal(token), _ISSUER)
 
 
 def _principal(token: StoredToken) -> Principal:

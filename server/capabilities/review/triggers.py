@@ -85,7 +85,7 @@ class RankComparison:
     def __init__(self, before: Version, after: Version, settings: Settings) -> None:
         self._before = before
         self._after = after
-        self._searches = [SkillSearch(reranker_of(settings, wait=True), many=True) for _ in range(2)]
+        self._searches = [SkillSearch(reranker_of(settings, wait=True)) for _ in range(2)]
 
     def of_change(self, change: SkillChange) -> TriggerEffect:
         """Return the effect on a skill that the branch adds or changes."""

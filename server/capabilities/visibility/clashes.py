@@ -133,7 +133,7 @@ class SimilarDescriptions:
 
 def similar_descriptions(skills: Sequence[Skill]) -> SimilarDescriptions:
     """Compare descriptions with all of `skills`: those of the first ones, where there are too many for all."""
-    search, listed = SkillSearch(many=True), tuple(skills)
+    search, listed = SkillSearch(), tuple(skills)
     asked = listed[: _MAX_COMPARISONS // max(1, len(listed))]
     found: dict[tuple[int, int], tuple[Skill, Match, float]] = {}
     for skill in asked:

@@ -269,6 +269,12 @@ class WebPage(HttpPart):
         return await self._in_turn(make)
 
     async def _skill(self, request: Request, visitor: Visitor) -> Response:
+        try:
+            return await self._host.with_bodies(lambda: self._skill_page(request, visitor))
+        except (FileUnavailableError, InvalidRequestError) as error:
+            return self._page("web/message.html", visitor, _UNAVAILABLE, title="Not now", message=str(error))
+
+    async def _skill_page(self, request: Request, visitor: Visitor) -> Response:
         visit = self._visit(request, visitor)
         skill = skill_at(visit.view.catalog, request.path_params["key"])
         if skill is None:

@@ -104,7 +104,7 @@ def _shown(panel: SkillPanel, skill: Skill, visit: Visit) -> ShownPanel | None:
 
 
 def _tokens(skill: Skill) -> int:
-    return -(-len(skill.body) // _CHARACTERS_OF_A_TOKEN)
+    return -(-skill.body_length // _CHARACTERS_OF_A_TOKEN)
 
 
 def _facts(skill: Skill, visit: Visit) -> Iterable[tuple[str, object]]:

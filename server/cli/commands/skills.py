@@ -30,6 +30,8 @@ from server.hosting.status import (
     capability_lines,
     diagnostic_lines,
     display_path,
+    index_lines,
+    index_object,
     skill_object,
     status_object,
 )
@@ -346,11 +348,11 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     catalog = seen.catalog if seen else library.catalog
     choice = StatusFilter(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
-        print_json({**status_object(catalog, settings, choice), **_role_object(seen)})
+        print_json({**status_object(catalog, settings, choice), **index_object(library.index), **_role_object(seen)})
         return
     from server.cli.tables import print_status
 
     if seen:
         print_text(_role_line(seen, library.catalog))
     if not seen or catalog.skills:
-        print_status(catalog, choice, capability_lines(settings))
+        print_status(catalog, choice, [*index_lines(library.index), *capability_lines(settings)])

@@ -80,6 +80,12 @@ class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     conventions: Conventions = Conventions.NAMED
     """Where convention files such as `AGENTS.md` are skills: `off` nowhere, `named` in directories on the command line
     and in configured sources, `project` also everywhere in the project."""
+    index: bool = True
+    """Whether what was read of directories with hundreds of skills is kept in a file, so that the next start reads only
+    what changed since. Switch it off where nothing may be written."""
+    index_path: NonEmpty | None = None
+    """The file of the index, in a folder that only this user can write; by default `skillserve/index.db` in the user's
+    cache folder. It may be deleted at any time. Set it where the cache folder does not outlive a container."""
     sources: tuple[SourceSettings, ...] = ()
     """Directories of skills to add to the default ones, as paths or as tables `[[discovery.sources]]`. They apply only
     if the command line names no directory."""

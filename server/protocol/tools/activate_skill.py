@@ -113,8 +113,10 @@ class _Activation:
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
         """Handle a call."""
-        arguments, room = call.arguments, call.room
-        skill = invocable(call.view.catalog, string(arguments, "name"))
+        arguments, name = call.arguments, string(call.arguments, "name")
+        view, skill = await self._host.skill(call.ctx, lambda catalog: invocable(catalog, name))
+        call = call._replace(view=view)
+        room = call.room
         values, message = activation_inputs(skill, texts_of(arguments), string(arguments, "message", default=""))
         have = _digest_meant(string(arguments, "have", default=""), skill)
         delivery = call.conversation.deliver(skill, values, have=have, keeps=not holds(call.client.compaction))

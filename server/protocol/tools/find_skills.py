@@ -49,7 +49,7 @@ _OUTPUT = {
     "properties": {
         "matches": list_of(_MATCH, "Best first."),
         "menu": {**TEXTS, "description": "The first matches, where they fit about equally well."},
-        "note": {**TEXT, "description": "What to do where nothing matches."},
+        "note": {**TEXT, "description": "What to do where nothing matches, or not all skills were searched."},
         "left_out": {**TEXT, "description": "How many more matches there are, if the result would be too long."},
     },
     "required": ["matches"],
@@ -107,32 +107,38 @@ async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
     if len(query) > _MAX_QUERY:
         raise InvalidRequestError(f"query may have at most {_MAX_QUERY} characters")
     policy = replace(TOP_TEN, top_k=limit, include_tags=tags)
-    search = partial(call.view.search, query, policy)
-    matches = await host.searches.run(call.ctx, search)
+    view = call.view
+
+    def search() -> tuple[list[Match], int]:
+        return view.search(query, policy), view.unsearched
+
+    matches, unsearched = await host.searches.run(call.ctx, search)
+    loading = loading_text(view.catalog)
+    note = loading or _incomplete(unsearched, len(view.catalog.offered))
     logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
     note_found(match.skill.settings_key for match in matches)
     room = call.room
-    shown, loading = len(matches), loading_text(call.view.catalog)
-    while shown > 1 and room is not None and not room.fits_with_news(_found(matches, shown, loading)):
+    shown = len(matches)
+    while shown > 1 and room is not None and not room.fits_with_news(_found(matches, shown, note)):
         shown -= 1
     if not matches:
-        return _found_nothing("\n".join(filter(None, (call.view.faults, loading, _no_match(query)))))
-    return _found(matches, shown, loading)
+        return _found_nothing("\n".join(filter(None, (call.view.faults, note or _no_match(query)))))
+    return _found(matches, shown, note)
 
 
-def _found(matches: Sequence[Match], shown: int, loading: str = "") -> dict[str, Any]:
-    """Return the result of a search with the first matches; it says how many are left out, and what is `loading`."""
+def _found(matches: Sequence[Match], shown: int, note: str) -> dict[str, Any]:
+    """Return the result of a search with the first matches; it says how many are left out, and has the note, if any."""
     lines = render_matches(matches, shown)
     structured: dict[str, Any] = {"matches": [_described(match) for match in matches[:shown]]}
-    if loading:
-        structured["note"] = loading
-        lines.append(loading)
     if menu := menu_of(matches[:shown]):
         structured["menu"] = [match.skill.key for match in menu]
     if shown < len(matches):
         why = "this client passes on no more of one result; narrow the query, or use tags"
         structured["left_out"] = f"{len(matches) - shown} more matches: {why}"
         lines.append(structured["left_out"])
+    if note:
+        structured["note"] = note
+        lines.append(note)
     return {**tool_result([text_block("\n".join(lines))]), "structuredContent": structured}
 
 
@@ -149,6 +155,14 @@ def _described(match: Match) -> dict[str, Any]:
 
 def _found_nothing(note: str) -> dict[str, Any]:
     return {**tool_result([text_block(note)]), "structuredContent": {"matches": [], "note": note}}
+
+
+def _incomplete(unsearched: int, total: int) -> str:
+    """Return a note that not all skills were searched; empty if they were."""
+    if not unsearched:
+        return ""
+    searched = max(0, total - unsearched)
+    return f"The search index is still being built: {searched} of {total} skills were searched. Search again later."
 
 
 def _no_match(query: str) -> str:

@@ -129,8 +129,13 @@ class ContextHandlers:
         choice = _choice(arguments)
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
         recipient = self._recipients.of(ctx, view)
-        assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient, choice)
-        found = await self._host.searches.run(ctx, assemble)
+
+        async def assembled() -> AssembledContext:
+            view = self._host.view(ctx)
+            assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient, choice)
+            return await self._host.searches.run(ctx, assemble)
+
+        found = await self._host.with_bodies(assembled)
         if found.call is not None:
             key = found.call.skill.key
             if for_model and not found.call.skill.model_invocable:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_core.diagnostics import Severity
 from skills_core.errors import InvalidRecordError, UnknownSkillError, did_you_mean, similar_to
-from skills_core.rendering.filling import FREE_ARGUMENT, parameters_of
+from skills_core.rendering.filling import FREE_ARGUMENT
 from skills_core.runs.journal import from_json, to_json
 from skills_core.runs.workflow.conditions import Reference, Referent, excerpt_at
 from skills_core.runs.workflow.document import read_workflow
@@ -162,7 +162,7 @@ class _Checker:
         except UnknownSkillError as error:
             self._add(FaultCode.UNKNOWN_TARGET, str(error), step.at.within("target"))
             return
-        known = parameters_of(skill.body)
+        known = skill.parameters
         for name in step.parameters:
             if name not in known and name != FREE_ARGUMENT:
                 expected = f"known are {', '.join(known[:20])}" if known else "it has none"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason, SkillEntry, Source, State
@@ -62,7 +62,7 @@ def _has_another_name(name: str, skill: Skill) -> bool:
 
 
 def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
-    """Return what users see of a catalog, and the order of its lists."""
+    """Return what users see of a catalog, the order of its lists, and the whole outcome of conflicts over names."""
     lists = (catalog.skills, catalog.active, catalog.offered, catalog.conditional)
     names = {name for skill in catalog.skills for name in (skill.path, *skill.content.names, *skill.path.split("/"))}
     return (
@@ -71,6 +71,7 @@ def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
         {name: found.key for name in names if (found := catalog.get(name))},
         {name: list(folder.children) for name in names if (folder := catalog.directory(f"skill://{name}"))},
         [repr(catalog.restricted(partial(_has_another_name, name))) for name in sorted(names)],
+        catalog.settlement,
     )
 
 
@@ -118,6 +119,14 @@ BURSTS = st.lists(st.one_of(COMINGS, COMINGS, st.sampled_from(WIDE)), min_size=1
 
 
 @settings(max_examples=examples(80), deadline=None)
+@example(
+    # Two skills have the name that one of them requires: which one is to blame depends on their places alone.
+    bursts=[
+        [("high/a", None, "", "x"), ("high/a/b", None, "", "x")],
+        [("high/b", None, "requires: [a]", "x")],
+        ["high/a", ("high/a/b", None, "requires: [b]", "x")],
+    ]
+)
 @given(bursts=st.lists(BURSTS, min_size=4, max_size=14))
 def test_skills_that_come_and_go_are_decided_as_by_a_full_build(
     bursts: list[list[Any]], write_skill: Callable[..., Path], seen: Callable[[Catalog], Any]

@@ -5,6 +5,7 @@ import shutil
 import sys
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -244,6 +245,46 @@ async def test_a_name_that_is_not_utf8_makes_the_watcher_poll(root: Path) -> Non
         (root / os.fsdecode(b"b\xff")).mkdir()
         for _ in range(3):
             assert await anext(batches) is None
+
+
+class _NoWatchesLeft:
+    """Stands for the notifier where the user's watches end below the root: it fails for one more folder alone."""
+
+    def __init__(self, paths: list[str], *flags: object) -> None:
+        is_permissive = flags[-1]
+        if not is_permissive:
+            raise OSError(f"OS file watch limit reached. about {paths}")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of inotify")
+async def test_without_watches_for_all_folders_the_watcher_polls_and_says_how_to_raise_the_limit(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", _NoWatchesLeft)
+    caplog.set_level("WARNING")
+    async with watching(root, options=QUICK) as batches:
+        assert await anext(batches) is None
+    assert "sudo sysctl fs.inotify.max_user_watches=" in caplog.text
+
+
+async def test_polling_rests_longer_the_longer_a_comparison_takes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    rests: list[float] = []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+
+    clock = iter([0.0, 2.0, 2.0])  # when an item was given out, and when the next one was asked for
+    monkeypatch.setattr("skills_core.live.watcher.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("skills_core.live.watcher.anyio.sleep", rest)
+    async with aclosing(watch([root], WatchOptions(mode=WatchMode.POLL, poll_interval=1))) as batches:
+        for _ in range(2):
+            assert await anext(batches) is None
+    (rested,) = rests
+    assert rested >= 19 * 2
+    assert "polling every" in caplog.text
 
 
 async def test_a_root_deleted_before_the_first_item_is_reported_when_recreated(root: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Recipient, render_activation
+from skills_core.format.instructions import Instructions
 from skills_core.rendering.adaptation import MAX_MISSING, MAX_PATHS, MAX_TOOLS
 from skills_core.rendering.escaping import escape_tags
 from skills_core.toolboxes import Toolbox, toolbox_named
@@ -242,7 +243,7 @@ def template(
 
 @given(body=BODIES)
 def test_any_body_stays_verbatim_except_for_our_tags(body: str, template: Skill) -> None:
-    instructions = replace(template.content.instructions, body=body)
+    instructions = Instructions(template.name, template.frontmatter, body=body)
     skill = replace(template, content=replace(template.content, instructions=instructions))
     for recipient in (Recipient(), CLAUDE, CODEX, FAR):
         text = render_activation(skill, {}, recipient)

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Library, Skill
+from skills_core.format.placeholders import parameters_of
 from skills_core.rendering.activation import activation_inputs, render_activation
 from skills_core.rendering.filling import MAX_FILLED, fill_body, words_of
 from skills_core.rendering.parts import render_beginning
@@ -24,7 +25,7 @@ from skills_core.rendering.parts import render_beginning
 def skill_of(body: str, **fields: Any) -> Skill:
     """Return what the filling knows of a skill."""
     front = SimpleNamespace(raw=fields, argument_hint=fields.get("argument-hint"), hint=fields.get("hint"))
-    return SimpleNamespace(body=body, frontmatter=front)  # type: ignore[return-value]
+    return SimpleNamespace(body=body, frontmatter=front, parameters=parameters_of(body))  # type: ignore[return-value]
 
 
 def filled(body: str, words: str | None = None, /, *, fields: Any = None, **values: str) -> str:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Catalog, Library, Skill, render_catalog, render_request
+from skills_core.format.placeholders import parameters_of
 from skills_core.rendering.activation import (
     receipt_of,
     render_activation,
@@ -34,7 +35,6 @@ from skills_core.rendering.catalog import (
     render_entry,
     shortened_text,
 )
-from skills_core.rendering.filling import parameters_of
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import toolbox_named
 from tests.skill_values import skill_of as value_of

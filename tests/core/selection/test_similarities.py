@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from skills_core import Band, Library, Match, SelectionPolicy, Similarities, Skill, SkillSearch
 from skills_core.selection import ranking
+from skills_core.selection.bm25 import Hit, QueryTerms, Reasons, SkillRows
 from skills_core.selection.fusion import FITTING_SIMILARITY, FUSION_DEPTH, SIMILARITY_WEIGHT
-from skills_core.selection.ranking import Vocabulary, reasons_for
 
 TEN = SelectionPolicy(top_k=10, min_score=0.0)
 QUERY = "forms"
@@ -172,11 +172,13 @@ def test_reasons_are_computed_only_for_returned_matches(
     many = load(tmp_path).catalog.offered
     explained: list[int] = []
 
-    def counted(vocabularies: Sequence[Vocabulary], *rest: Any) -> Any:
-        explained.append(len(vocabularies))
-        return reasons_for(vocabularies, *rest)
+    reasons = SkillRows.reasons
 
-    monkeypatch.setattr(ranking, "reasons_for", counted)
+    def counted(rows: SkillRows, terms: QueryTerms, hits: Sequence[Hit]) -> list[Reasons]:
+        explained.append(len(hits))
+        return reasons(rows, terms, hits)
+
+    monkeypatch.setattr(SkillRows, "reasons", counted)
     reranker = {"order": lambda _, given: given, "similarities": similar({"s007": 0.5})}[answer]
     assert len(SkillSearch(reranker).select(many, QUERY, SelectionPolicy(3, 0.0))) == 3
     assert explained == [3]
@@ -185,7 +187,7 @@ def test_reasons_are_computed_only_for_returned_matches(
 def test_similarities_work_without_a_full_text_index(
     skills: tuple[Skill, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranking, "_open_index", lambda _: None)
+    monkeypatch.setattr(ranking, "open_texts", lambda: None)
     found = SkillSearch(similar({"travel": 0.5})).select(skills, QUERY, TEN)
     assert found[0].skill.name == "travel"
     assert {"pdf-forms", "forms-lint"} <= set(by_name(found))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from skills_core import Library, Recipient, Skill, render_activation
+from skills_core.format.instructions import Instructions
 from skills_core.mentions.tools import purposes_of
 from skills_core.toolboxes import OTHER_NAMES, PRESETS, Toolbox, ToolPurpose, toolbox_named
 
@@ -29,7 +30,7 @@ def make_skill(
     (skill,) = load(tmp_path).catalog.active
 
     def with_body(body: str) -> Skill:
-        instructions = replace(skill.content.instructions, body=body)
+        instructions = Instructions(skill.name, skill.frontmatter, body=body)
         return replace(skill, content=replace(skill.content, instructions=instructions))
 
     return with_body

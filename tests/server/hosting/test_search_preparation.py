@@ -50,27 +50,22 @@ async def test_skills_are_indexed_after_the_start_and_after_a_change(
     assert prepared == [["one"], ["one", "two"]]
 
 
-def test_a_search_hurries_the_preparation(tmp_path: Path) -> None:
+def test_a_search_answers_while_the_preparation_pauses(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path, f"skill-{number}")
     skills = Library(explicit_sources([tmp_path]), current_environment).catalog.offered
-    search, asked, paused = SkillSearch(), threading.Event(), 0
-    found: list[object] = []
+    search, pausing, searched = SkillSearch(), threading.Event(), threading.Event()
 
     def pause() -> None:
-        nonlocal paused
-        paused += 1
-        if paused == 1:
-            thread.start()
-            # The search waits for the lock from here on.
-            while not search._waiting:
-                asked.wait(0.001)
+        pausing.set()
+        searched.wait(30)
 
-    thread = threading.Thread(target=lambda: found.extend(search.select(skills, "skill 7")))
-    search.warm(skills, pause)
+    thread = threading.Thread(target=search.warm, args=(skills, pause))
+    thread.start()
+    assert pausing.wait(30)
+    assert search.select(skills, "skill 7")
+    searched.set()
     thread.join()
-    assert found
-    assert paused == 1
 
 
 def test_a_preparation_that_is_stopped_leaves_a_search_that_works(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, R
 
 from server.config.machine import current_environment
 from server.hosting.host import Host
+from server.protocol.deliveries import RecentEvents
 from server.protocol.server import SkillServer
-from server.protocol.subscriptions import RecentEvents
 from server.transport.event_streams import EventStreams
 from server.transport.http import HttpServer
 from server.transport.listening import listen
@@ -187,7 +187,10 @@ async def test_only_a_server_that_stops_says_that_it_stops(session: dict[str, st
     async def silent(*_: object) -> None:
         """Return without an answer."""
 
-    streams = EventStreams(silent, lambda _: nullcontext())
+    async def forwarding(*_: object) -> None:
+        raise AssertionError("there is no stream")
+
+    streams = EventStreams(silent, forwarding)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(streams), base_url="http://server") as http:
         answer = await http.get("/mcp", headers=session)
     assert (answer.status_code, answer.json()) == (500, {"error": "the request was not answered"})
@@ -205,7 +208,7 @@ async def test_an_edit_wakes_no_session_without_a_stream(make_skill: MakeSkill, 
             assert len(connections) == 20
             behind = [each for each in connections.values() if each.sent < each.record.recent.last]
             assert len(behind) == 19
-            assert not any(each.wake.is_set() for each in behind)
+            assert all(len(each.record.listeners) == 1 for each in behind)
 
 
 async def test_the_activations_of_a_session_are_forgotten_with_the_session(make_skill: MakeSkill, skills: Path) -> None:
@@ -340,13 +343,13 @@ def test_missed_events_are_kept_once_each_in_order(
 ) -> None:
     recent = RecentEvents()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("server.protocol.subscriptions.MAX_EVENTS", limit)
+        patch.setattr("server.protocol.deliveries.MAX_EVENTS", limit)
         for event in events:
             recent.add(event)
     assert recent.last == len(events)
     missed = [each for each in events[number:] if not isinstance(each, ResourceUpdated) or each.uri in subscriptions]
     in_order = list(dict.fromkeys(reversed(missed)))[::-1]
-    found = recent.since(number, subscriptions)
+    found = [event for _, event in recent.since(number, subscriptions)]
     assert len(set(found)) == len(found)
     assert set(in_order) <= set(found)
     if limit >= len(EVENTS):

@@ -107,7 +107,7 @@ def _arm_row(
 def _length(plan: EvalPlan, arm: Arm, work: Work) -> int:
     """Return how many characters are sent to the model in a run, at least."""
     version = plan.version if arm is Arm.WITH_SKILL else plan.old_version
-    skill = 0 if version is None else len(version.skill.description) + len(version.skill.body)
+    skill = 0 if version is None else len(version.skill.description) + version.skill.body_length
     return skill + len(work.case.prompt) + _files_length(plan, work.case)
 
 

@@ -110,7 +110,7 @@ def rank_triggers(
         ConfigurationError: the reranker of the settings cannot be loaded.
     """
     offered = snapshot.catalog.offered
-    search = SkillSearch(reranker_of(snapshot.settings, wait=True), many=True)
+    search = SkillSearch(reranker_of(snapshot.settings, wait=True))
     ranked = rank_queries(partial(search.select, offered), skill, queries)
     sights = tuple(_sight(snapshot, skill, client, version) for client, version in clients)
     known = {name for each in offered for name in (each.key, each.name)}

@@ -412,7 +412,7 @@ def test_every_sample_that_a_model_chooses_has_queries() -> None:
 @EACH
 def test_the_ranking_of_a_sample_is_as_measured(name: str) -> None:
     catalog, skill = sample(name)
-    search = SkillSearch(many=True)
+    search = SkillSearch()
     ranked = rank_queries(partial(search.select, catalog.offered), skill, queries_of(skill))
     summary = summarize(ranked, len(catalog.offered))
     rates = (summary.recall_at_1, summary.recall_at_5, summary.first_of_near_misses, summary.false_triggers)

@@ -1,0 +1,289 @@
+"""The index: what loading a source produced, kept in a SQLite file, so that the next start parses only what changed.
+
+The files stay the only truth. `SourceIndex.restore` returns a source as it was loaded last; `reload_source` compares
+the listing of each folder and the fingerprint of each file with the disk, and loads what differs. An entry holds one
+skill with all its folders, or one folder outside of skills, and so is as a whole what one load produced. It has a
+checksum, because SQLite does not notice every torn page, and stands below a key of all that decides how files are read:
+the options of the source, and the version of this program.
+
+Nothing depends on the file: if it is missing, locked, damaged, not this user's own, or the disk is full, skills are
+loaded from their files, and the log says so once. Files that could not be read, or whose fingerprint might hide a later
+change (`SkillFile.settled`), are not kept. Bodies are never kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import yaml
+
+from skills_core.diagnostics import one_line
+from skills_core.disk.files import is_private, make_private
+from skills_core.disk.scan import parent
+
+if TYPE_CHECKING:
+    from skills_core.disk.sources import Source
+    from skills_core.loading.discovery import LoadedSource
+    from skills_core.skills.skill import SkillContent, SkillFile
+
+logger = logging.getLogger(__name__)
+
+WORTHWHILE: Final = 200
+"""Skills from which on a source is kept; a smaller one is loaded in less than a tenth of a second."""
+
+_FORMAT: Final = 1
+# Of the tables; a file with another one is thrown away.
+
+_TABLES: Final = f"""
+CREATE TABLE IF NOT EXISTS sources (id INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, saved REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS entries (
+    source INTEGER NOT NULL, place TEXT NOT NULL, sum INTEGER NOT NULL, record BLOB NOT NULL,
+    PRIMARY KEY (source, place)
+);
+PRAGMA user_version = {_FORMAT};
+"""
+_ADD: Final = "INSERT INTO sources (key, saved) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET saved = excluded.saved"
+_FORGET: Final = (
+    "DELETE FROM entries WHERE source IN (SELECT id FROM sources WHERE saved < ?)",
+    "DELETE FROM sources WHERE saved < ?",
+)
+_READ: Final = "SELECT place, sum, record FROM entries WHERE source = ? ORDER BY place"
+_DELETE: Final = "DELETE FROM entries WHERE source = ? AND place = ?"
+_WRITE: Final = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)"
+
+_BUSY_SECONDS: Final = 2.0
+_BATCH: Final = 64
+# Entries in one transaction: encoding them takes a few milliseconds.
+
+_KEPT_SECONDS: Final = 30 * 86_400.0
+# How long a source that is not served any more stays.
+
+_DAMAGED: Final = frozenset(
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA}
+)
+# With `SQLITE_ERROR`, a table or a column is missing.
+
+
+class IndexState(NamedTuple):
+    """What an index has: its file, the bytes of it, and the number of entries; None if it cannot be read."""
+
+    path: Path
+    size: int
+    entries: int | None
+
+
+class SourceIndex:
+    """The index in one file, which other processes may use at the same time; nothing here raises.
+
+    `restore` and `save` may be called from any thread, one at a time.
+    """
+
+    def __init__(self, path: Path, program: str = "", *, least: int = WORTHWHILE) -> None:
+        """Read nothing yet; `program` is the version of the program, and sources of fewer skills are not kept."""
+        self.path = path
+        self._program = program
+        self._least = least
+        self._held: dict[Source, LoadedSource] = {}
+        self._has_failed = False
+
+    def restore(self, source: Source) -> LoadedSource | None:
+        """Return a source as it was loaded last, to be compared with the disk; None if nothing is known of it."""
+        try:
+            if not is_private(self.path):
+                return None
+            from skills_core.loading.records import restored  # noqa: PLC0415 - few users have an index
+
+            with closing(self._connect()) as connection:
+                found = restored(source, connection.execute(_READ, (self._number(connection, source),)))
+        except (OSError, sqlite3.Error, UnicodeError) as error:
+            self._note(error)
+            return None
+        if not found.tree:
+            return None
+        self._held[source] = found
+        return found
+
+    def save(self, loaded: LoadedSource, pause: Callable[[], None] | None = None) -> None:
+        """Bring the entries of a source up to date with what was loaded since; `pause` is called often meanwhile."""
+        source = loaded.source
+        before = self._held.get(source)
+        if loaded.main_only or before is loaded or (before is None and len(loaded.contents) < self._least):
+            return
+        try:
+            if not is_private(self.path):
+                before = None
+                make_private(self.path)
+            with closing(self._connect()) as connection:
+                connection.executescript(_TABLES)
+                self._write(connection, before, loaded, pause)
+        except (OSError, sqlite3.Error, UnicodeError) as error:
+            self._note(error)
+        else:
+            self._held[source] = loaded
+
+    def state(self) -> IndexState | None:
+        """Return what the file has; None if there is none, or none that is used."""
+        try:
+            if not is_private(self.path):
+                return None
+            size = self.path.stat().st_size
+        except OSError:
+            return None
+        try:
+            with closing(self._connect()) as connection:
+                (count,) = connection.execute("SELECT count(*) FROM entries").fetchone()
+        except sqlite3.Error:
+            return IndexState(self.path, size, None)
+        return IndexState(self.path, size, int(count))
+
+    def _write(
+        self,
+        connection: sqlite3.Connection,
+        before: LoadedSource | None,
+        loaded: LoadedSource,
+        pause: Callable[[], None] | None,
+    ) -> None:
+        from skills_core.loading.records import encoded  # noqa: PLC0415 - few users have an index
+
+        now = time.time()
+        with connection:
+            old = "SELECT id FROM sources WHERE saved < ?"
+            connection.execute(f"DELETE FROM entries WHERE source IN ({old})", (now - _KEPT_SECONDS,))  # noqa: S608 - a constant
+            connection.execute("DELETE FROM sources WHERE saved < ?", (now - _KEPT_SECONDS,))
+            add = (
+                "INSERT INTO sources (key, saved) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET saved = excluded.saved"
+            )
+            connection.execute(add, (self.key_of(loaded.source), now))
+            number = self._number(connection, loaded.source)
+            if before is None:
+                connection.execute("DELETE FROM entries WHERE source = ?", (number,))
+        changed = [each for each in _differences(before, loaded) if _is_text(each[0])]
+        for start in range(0, len(changed), _BATCH):
+            if pause is not None:
+                pause()
+            batch = changed[start : start + _BATCH]
+            records = [(place, encoded(loaded, folders)) for place, folders in batch]
+            with connection:
+                connection.executemany(_DELETE, [(number, place) for place, _ in records])
+                connection.executemany(
+                    _WRITE, [(number, place, zlib.crc32(record), record) for place, record in records if record]
+                )
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
+        try:
+            # What a power failure tears is noticed, and loaded again.
+            connection.execute("PRAGMA synchronous = OFF")
+            _check_format(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _note(self, error: Exception) -> None:
+        """Throw a damaged file away, and log the first failure."""
+        self._held.clear()
+        if isinstance(error, sqlite3.DatabaseError):
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+            if code in _DAMAGED:
+                for suffix in ("", "-journal", "-wal", "-shm"):
+                    with suppress(OSError):
+                        Path(f"{self.path}{suffix}").unlink()
+        if not self._has_failed:
+            self._has_failed = True
+            message = "the index of skills is not used, so a start reads all files: %s: %s"
+            logger.info(message, self.path, one_line(str(error)))
+
+    def _number(self, connection: sqlite3.Connection, source: Source) -> int:
+        """Return the number of a source in the file; -1 if it has none."""
+        row = connection.execute("SELECT id FROM sources WHERE key = ?", (self.key_of(source),)).fetchone()
+        return int(row[0]) if row else -1
+
+    def key_of(self, source: Source) -> str:
+        """Return the key of a source: it differs if anything differs that decides how its files are read."""
+        from msgspec import json  # noqa: PLC0415 - few users have an index
+
+        options = json.encode(source, enc_hook=str, order="deterministic")
+        return hashlib.sha256(b"\0".join((options, self._program.encode(), _modules()))).hexdigest()
+
+
+def _is_text(place: str) -> bool:
+    """Tell whether a path is not one of bytes, which SQLite cannot hold as text."""
+    try:
+        place.encode()
+    except UnicodeError:
+        return False
+    return True
+
+
+def _check_format(connection: sqlite3.Connection) -> None:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if found not in {0, _FORMAT}:
+        raise sqlite3.DatabaseError("another version of the format")
+
+
+@cache
+def _modules() -> bytes:
+    """Return what tells apart the copies of this program that read files: Python, the parser, and its own modules."""
+    found = [sys.version, yaml.__version__]
+    core = Path(__file__).parents[1]
+    for folder in (core, *(core / name for name in ("disk", "format", "loading", "skills"))):
+        for path in sorted(folder.glob("*.py")):
+            status = path.stat()
+            found.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+    return "\0".join(found).encode("utf-8", "surrogateescape")
+
+
+def _differences(before: LoadedSource | None, loaded: LoadedSource) -> Iterator[tuple[str, list[str]]]:
+    """Yield the entries that are to be written, each with the folders in it; one without folders is gone."""
+    entries, single = _entries(loaded), _single_files(loaded)
+    if before is None:
+        yield from entries.items()
+        return
+    known_entries, known = _entries(before), _single_files(before)
+    for place, folders in entries.items():
+        if folders != known_entries.get(place) or any(
+            loaded.tree[folder] is not before.tree.get(folder)
+            or loaded.contents.get(folder) is not before.contents.get(folder)
+            or not _are_same(single.get(folder, {}), known.get(folder, {}))
+            for folder in folders
+        ):
+            yield place, folders
+    for place in known_entries.keys() - entries.keys():
+        yield place, []
+
+
+def _entries(loaded: LoadedSource) -> dict[str, list[str]]:
+    """Return the folders of each entry: a skill has one with all folders in it, each other folder has its own."""
+    found: dict[str, list[str]] = {}
+    place_of: dict[str, str] = {}
+    # A folder comes before those in it.
+    for folder in sorted(loaded.tree):
+        above = place_of.get(parent(folder), "") if folder else ""
+        place = above if above in found and above in loaded.contents else folder
+        place_of[folder] = place
+        found.setdefault(place, []).append(folder)
+    return found
+
+
+def _single_files(loaded: LoadedSource) -> dict[str, dict[str, SkillContent | SkillFile]]:
+    """Return what is in single files, by folder and path."""
+    found: dict[str, dict[str, SkillContent | SkillFile]] = {}
+    alone: Iterable[Mapping[str, SkillContent | SkillFile]] = (loaded.documents, loaded.texts)
+    for place, each in (item for files in alone for item in files.items()):
+        found.setdefault(parent(place), {})[place] = each
+    return found
+
+
+def _are_same(one: dict[str, SkillContent | SkillFile], other: dict[str, SkillContent | SkillFile]) -> bool:
+    return one.keys() == other.keys() and all(each is other[place] for place, each in one.items())

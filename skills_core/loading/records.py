@@ -1,0 +1,232 @@
+"""The entries of the index: what loading produced as bytes, and back; see `index`."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from skills_core.diagnostics import Diagnostic, Reason
+from skills_core.disk.folders import Listing
+from skills_core.disk.scan import Tree, join, parent
+from skills_core.disk.sources import SkillKind
+from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
+from skills_core.format.gate import Gate
+from skills_core.format.instructions import InstructionsHead
+from skills_core.loading.discovery import LoadedSource, links_of, problems_of
+from skills_core.skills.skill import SkillContent, SkillFile
+
+if TYPE_CHECKING:
+    from skills_core.disk.sources import Source
+
+
+class _Content(msgspec.Struct, array_like=True, gc=False):
+    """A content; `front` has the fields of the frontmatter that are not as by default, `same` those as in `raw`."""
+
+    place: str
+    kind: SkillKind
+    name: str
+    raw: dict[str, Any]
+    same: tuple[str, ...]
+    front: dict[str, Any]
+    diagnostics: tuple[Diagnostic, ...]
+    fault: Reason | None
+    verbatim: bool
+    body_offset: int
+    body_length: int
+    parameters: tuple[str, ...]
+    files: list[SkillFile]
+    has_main: bool
+    folders: frozenset[str]
+    notes: tuple[Diagnostic, ...]
+    published: bool
+
+
+class _Entry(msgspec.Struct, array_like=True, gc=False):
+    """An entry: its folders with files, folders, refused entries and links, what is a skill in it, and what is not."""
+
+    listings: list[tuple[str, Listing]]
+    contents: list[_Content]
+    texts: list[tuple[str, SkillFile]]
+
+
+def _from_text(kind: type, value: object) -> Path:
+    if kind is not Path or not isinstance(value, str):
+        raise NotImplementedError
+    return Path(value)
+
+
+# These make most of the objects of a start; msgspec makes them several times as fast as their classes do.
+_encode: Final = msgspec.msgpack.Encoder(enc_hook=str).encode
+_decode: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=_from_text).decode
+
+
+def encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
+    """Return the record of an entry, None if it is gone; its place must be text.
+
+    What the next load must read again leaves an entry without files: entries of folders below need one above.
+    """
+    if not folders:
+        return None
+    try:
+        return _encode(_kept(loaded, folders) or _Entry([(folders[0], Listing())], [], []))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        # Among these are names that are not UTF-8, and numbers that are longer than 64 bits.
+        pass
+    return _encode(_Entry([(folders[0], Listing())], [], []))
+
+
+def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
+    """Return an entry; None if something in it could not be read, or might change unnoticed."""
+    listings = [(folder, loaded.tree[folder]) for folder in folders]
+    single = [join(folder, name) for folder, listing in listings for name, _ in listing.files]
+    found = [each for folder in folders if (each := loaded.contents.get(folder)) is not None]
+    found += [loaded.documents[place] for place in single if place in loaded.documents]
+    texts = [(place, loaded.texts[place]) for place in single if place in loaded.texts]
+    files = [*(file for each in found for file in each.files.values()), *(file for _, file in texts)]
+    if not all(file.settled for file in files) or (found and any(listing.unread for _, listing in listings)):
+        return None
+    if loaded.unread and not all(loaded.unread.isdisjoint(_read_for(each)) for each in found):
+        return None
+    return _Entry(listings, [_content_record(each) for each in found], texts)
+
+
+def _read_for(content: SkillContent) -> Iterator[str]:
+    """Yield what was read for a content."""
+    yield content.place
+    yield from (join(content.folder, path) for path in content.files)
+
+
+def _content_record(content: SkillContent) -> _Content:
+    read = content.instructions
+    front, raw = read.frontmatter, read.frontmatter.raw
+    given = {name: value for name, default in _DEFAULTS.items() if (value := getattr(front, name)) != default}
+    same = tuple(name for name, value in given.items() if name in raw and _is_same(raw[name], value))
+    return _Content(
+        content.place,
+        content.kind,
+        read.name,
+        dict(raw),
+        same,
+        {name: value for name, value in given.items() if name not in same},
+        read.diagnostics,
+        read.fault,
+        read.verbatim,
+        read.body_offset,
+        read.body_length,
+        read.parameters,
+        [*content.files.values()],
+        content.main is not None,
+        content.folders,
+        content.notes,
+        content.published,
+    )
+
+
+def _is_same(written: object, value: object) -> bool:
+    """Tell whether a field is exactly as written; `1`, `1.0` and `True` are equal, but not the same."""
+    return written is value or (isinstance(value, str) and type(written) is str and written == value)
+
+
+_DEFAULTS: Final = {
+    field.name: None if field.default is MISSING else field.default
+    for field in fields(Frontmatter)
+    if field.init and field.name != "raw"
+}
+
+
+def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
+    """Return what the entries of a source hold, without those that are torn, or do not belong to one tree."""
+    tree = Tree()
+    contents: dict[str, SkillContent] = {}
+    documents: dict[str, SkillContent] = {}
+    texts: dict[str, SkillFile] = {}
+    for place, checksum, record in rows:
+        # The folder above, which decides what is a skill in this one, comes before it.
+        if not isinstance(place, str) or place in tree or (place and parent(place) not in tree):
+            continue
+        if not isinstance(record, bytes) or zlib.crc32(record) != checksum:
+            continue
+        try:
+            entry = _decode(record)
+        except (msgspec.MsgspecError, UnicodeError):
+            continue
+        if not entry.listings or entry.listings[0][0] != place:
+            continue
+        for folder, listing in entry.listings:
+            tree.enter(folder, listing)
+        for each in entry.contents:
+            content = _content(each, source.root)
+            contents[each.place] = content
+            if each.kind is not SkillKind.FOLDER:
+                documents[each.place] = content
+        texts.update(entry.texts)
+    tree.entries = sum(len(each.files) + len(each.folders) + len(each.refused) for each in tree.values())
+    return LoadedSource(
+        source,
+        tree,
+        MappingProxyType(dict(sorted(contents.items()))),
+        MappingProxyType(documents),
+        MappingProxyType(texts),
+        problems_of(source, tree, contents),
+        tree.unread,
+        links=links_of(source, tree),
+    )
+
+
+def _content(record: _Content, root: Path) -> SkillContent:
+    raw, front = record.raw, record.front
+    for name in record.same:
+        front[name] = raw[name]
+    for name in front.keys() & _CONVERTED.keys():
+        front[name] = _CONVERTED[name](front[name])
+    front.setdefault("metadata", {})
+    frontmatter = Frontmatter(raw=raw, **front)
+    read = InstructionsHead(
+        record.name,
+        frontmatter,
+        record.diagnostics,
+        record.fault,
+        record.verbatim,
+        record.body_offset,
+        record.body_length,
+        record.parameters,
+    )
+    files = {each.path: each for each in record.files}
+    return SkillContent(
+        record.place,
+        read,
+        MappingProxyType(files),
+        record.files[0] if record.has_main else None,
+        record.folders,
+        record.notes,
+        record.published,
+        record.kind,
+        root=root,
+    )
+
+
+def _gates(values: list[dict[str, Any]]) -> tuple[Gate, ...]:
+    def gate(value: dict[str, Any]) -> Gate:
+        config = tuple((key, wanted) for key, wanted in value.pop("config"))
+        return Gate(config=config, **{name: tuple(each) for name, each in value.items()})
+
+    return tuple(map(gate, values))
+
+
+def _evaluation(value: dict[str, Any]) -> Evaluation:
+    return Evaluation(**{**value, "criteria": tuple(value["criteria"])})
+
+
+_CONVERTED: Final[dict[str, Callable[[Any], Any]]] = {
+    **{name: tuple for name, default in _DEFAULTS.items() if default == () or name == "allowed_tools"},
+    "gates": _gates,
+    "evaluation": _evaluation,
+    "tools": lambda values: tuple(ToolDeclaration(**value) for value in values),
+}
+# JSON has no tuples and no classes.

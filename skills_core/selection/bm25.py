@@ -1,0 +1,355 @@
+"""BM25 over the skills of one search: which of an index's contents they are, their scores for words, and the reasons.
+
+Counts and lengths are those of these skills alone, whatever else is in the index. Words are taken from the rarest to
+the most frequent. As soon as a skill without the words so far can no longer be among the best, the other words only
+count for the skills that were found.
+"""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from heapq import nlargest
+from itertools import accumulate, compress, islice, takewhile
+from math import log
+from operator import is_
+from typing import TYPE_CHECKING, TypeAlias
+
+from skills_core.diagnostics import one_line
+from skills_core.errors import FileUnavailableError, SkillChangedError
+from skills_core.selection.fulltext import FIELDS, texts_of, texts_without_body
+from skills_core.selection.policy import Band
+
+if TYPE_CHECKING:
+    from skills_core.selection.policy import SelectionPolicy
+    from skills_core.selection.postings import Postings, TextIndex
+    from skills_core.skills.skill import Skill, SkillContent
+
+logger = logging.getLogger(__name__)
+
+# Minimum shares of the query for each band, tuned on the first half of the labelled queries.
+_HIGH, _SPECIFIC, _BROAD = 0.6, 0.35, 0.12
+_BROAD_ANYWHERE = 0.5
+
+_COMMON_COUNT, _COMMON_SHARE = 500, 0.25
+"""A word is ignored if more skills than both this number and this share of all contain it."""
+
+_SATURATION, _LENGTH = 1.2, 0.75
+# BM25's k1 and b.
+
+_MAX_POSTINGS = 20_000
+# After so many, the words that remain, which are the most frequent ones, count for skills that were found already.
+
+_MAX_FOUND = 2_000
+# Of these, the best so far.
+
+IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...]]
+"""What the index needs of a content: its key and its texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """A query's words by stem, with the weight of each stem and the number of contents that have it."""
+
+    words: Mapping[str, str]
+    weights: Mapping[str, float]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Which words of the query each field contains.
+
+    `front` is the share of the query's weight, from 0 to 1, that the name, description and tags contain; `whole` is the
+    share that all fields contain.
+    """
+
+    fields: tuple[tuple[str, tuple[str, ...]], ...]
+    front: float
+    whole: float
+
+    @property
+    def band(self) -> Band:
+        """The band of the match, from "high" (the front has most of the query) to "trace" (hardly any of it)."""
+        if self.front >= _HIGH:
+            return Band.HIGH
+        if self.front >= _SPECIFIC:
+            return Band.SPECIFIC
+        return Band.BROAD if self.front >= _BROAD or self.whole >= _BROAD_ANYWHERE else Band.TRACE
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A skill with its score, and the row of its content."""
+
+    score: float
+    skill: Skill
+    row: int
+
+
+def key_of(content: SkillContent, *, has_body: bool = True) -> bytes:
+    """Return the key under which a content is indexed: a digest of all that makes its texts."""
+    front = content.instructions.frontmatter
+    digest = blake2b(digest_size=16)
+    body = content.main.digest if content.main is not None else content.readable_body
+    for text in (content.name, front.description, front.when_to_use or "", *front.triggers, "", *front.tags):
+        # No text of a file contains the separator.
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    digest.update(body.encode("utf-8", "surrogatepass") if has_body else b"\0")
+    return digest.digest()
+
+
+class SkillRows:
+    """The skills of one search, and the rows of their contents in an index. It is used by one thread at a time."""
+
+    def __init__(self, texts: TextIndex) -> None:
+        """Start without skills."""
+        self._texts = texts
+        self._forget()
+
+    def _forget(self) -> None:
+        self._generation = self._texts.generation
+        self._skills: tuple[Skill, ...] = ()
+        # In the order of the skills: the row of each, 0 if its content is not indexed.
+        self._rows = array("q")
+        self._at: dict[int, tuple[Skill, ...]] = {}
+        # A byte for each row of the index, 1 if it is one of these.
+        self._members = bytearray()
+        # By identity: the contents that are not indexed, each with the places of its skills.
+        self._lacking: dict[int, tuple[SkillContent, list[int]]] = {}
+        self._words = 0
+        self._counts: dict[str, int] = {}
+        self._row_of_skill: dict[int, int] | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the index still has what it had at the last update."""
+        return self._generation == self._texts.generation
+
+    @property
+    def missing(self) -> int:
+        """The number of contents that are not indexed yet."""
+        return len(self._lacking)
+
+    def update(self, skills: tuple[Skill, ...]) -> None:
+        """Search `skills` from now on: find the rows of those that the index has; `fill` adds the others."""
+        if self._texts.follow() != self._generation:
+            self._forget()
+        before = self._skills
+        if before is skills:
+            return
+        start = sum(1 for _ in takewhile(bool, map(is_, before, skills)))
+        end = sum(1 for _ in takewhile(bool, map(is_, reversed(before[start:]), reversed(skills[start:]))))
+        old, old_rows = before[start : len(before) - end], self._rows[start : len(before) - end]
+        new = skills[start : len(skills) - end]
+        known = {id(skill.content): row for skill, row in zip(old, old_rows, strict=True) if row}
+        coming = {key_of(skill.content): id(skill.content) for skill in new if id(skill.content) not in known}
+        found = zip(coming, self._texts.rows_of([*coming]), strict=True)
+        rows_by_key = dict(found)
+        new_rows = array("q", (known.get(id(skill.content)) or rows_by_key[key_of(skill.content)] for skill in new))
+        for skill, row in zip(old, old_rows, strict=True):
+            self._leave(skill, row)
+        for skill, row in zip(new, new_rows, strict=True):
+            self._join(skill, row)
+        self._rows[start : len(before) - end] = new_rows
+        self._skills = skills
+        self._lacking = {}
+        if self._rows.count(0):
+            for place, (skill, row) in enumerate(zip(skills, self._rows, strict=True)):
+                if not row:
+                    self._lacking.setdefault(id(skill.content), (skill.content, []))[1].append(place)
+        self._changed()
+
+    def lacking(self, most: int | None = None) -> list[SkillContent]:
+        """Return up to `most` contents that are not indexed yet, None for all."""
+        return [content for content, _ in islice(self._lacking.values(), most)]
+
+    @staticmethod
+    def read(content: SkillContent) -> IndexedTexts:
+        """Return the key and the texts of a content, without the body if it cannot be read. Any thread may call it."""
+        try:
+            return key_of(content), texts_of(content)
+        except (SkillChangedError, FileUnavailableError) as error:
+            # The reload that is due brings another content.
+            logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
+            return key_of(content, has_body=False), texts_without_body(content)
+
+    def fill(self, contents: Sequence[SkillContent], texts: Sequence[IndexedTexts]) -> None:
+        """Index contents that may be lacking."""
+        known = dict(texts)
+        rows = dict(zip(known, self._texts.add(known), strict=True))
+        if not self.is_current:
+            return
+        for content, (key, _) in zip(contents, texts, strict=True):
+            _, places = self._lacking.pop(id(content), (content, ()))
+            for place in places:
+                self._rows[place] = row = rows[key]
+                self._join(self._skills[place], row)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._counts = {}
+        self._row_of_skill = None
+
+    def _join(self, skill: Skill, row: int) -> None:
+        if row:
+            self._enlarge()
+            if row not in self._at:
+                self._members[row] = 1
+                self._words += self._texts.lengths[row]
+            self._at[row] = (*self._at.get(row, ()), skill)
+
+    def _enlarge(self) -> None:
+        """Make room for the rows that the index has."""
+        if (more := len(self._texts.lengths) - len(self._members)) > 0:
+            self._members.extend(bytes(more))
+
+    def _leave(self, skill: Skill, row: int) -> None:
+        if row:
+            others = tuple(other for other in self._at[row] if other is not skill)
+            if others:
+                self._at[row] = others
+            else:
+                del self._at[row]
+                self._members[row] = 0
+                self._words -= self._texts.lengths[row]
+
+    def search(
+        self, words: Sequence[str], policy: SelectionPolicy, also: Sequence[Skill] = ()
+    ) -> tuple[QueryTerms, list[Hit]]:
+        """Return the best hits, then those of `also` that contain a word of the query."""
+        self._enlarge()
+        terms = self._weigh(words)
+        # Tags leave only some of the skills, and `also` can be any.
+        top = None if also or policy.include_tags or policy.exclude_tags else policy.top_k
+        scores = self._scores(terms, top) if words else dict.fromkeys(self._at, 0.0)
+        best = self._best(scores, policy)
+        known = {hit.skill.path for hit in best}
+        rows = ((skill, self._row_of(skill)) for skill in also if skill.path not in known)
+        rest = [Hit(scores[row], skill, row) for skill, row in rows if row in scores]
+        return terms, [*best, *sorted(rest, key=lambda hit: -hit.score)]
+
+    def _row_of(self, skill: Skill) -> int:
+        if self._row_of_skill is None:
+            self._row_of_skill = {id(each): row for each, row in zip(self._skills, self._rows, strict=True)}
+        return self._row_of_skill.get(id(skill), 0)
+
+    def _weigh(self, words: Iterable[str]) -> QueryTerms:
+        """Return the words with their inverse document frequency; words with the same stem are one term."""
+        total = len(self._at)
+        word_of: dict[str, str] = {}
+        for word, stem in self._texts.stems.of(words).items():
+            word_of.setdefault(stem, word)
+        counts = {stem: self._count(stem) for stem in word_of}
+        weights = {stem: log(1 + (total - count + 0.5) / (count + 0.5)) for stem, count in counts.items()}
+        return QueryTerms(word_of, weights, counts)
+
+    def _count(self, stem: str) -> int:
+        count = self._counts.get(stem)
+        if count is None:
+            count = sum(map(self._members.__getitem__, self._texts.postings(stem).rows))
+            self._counts[stem] = count
+        return count
+
+    def _scores(self, terms: QueryTerms, top: int | None) -> dict[int, float]:
+        """Return the scores by row; with `top`, those of the rows alone that can be among so many best ones."""
+        present = [stem for stem in terms.words if terms.counts[stem]]
+        # Words that most skills contain tell little.
+        most = max(_COMMON_COUNT, len(self._at) * _COMMON_SHARE)
+        selective = [stem for stem in present if terms.counts[stem] <= most] or present
+        selective.sort(key=lambda stem: -terms.weights[stem])
+        # What a row can gain by the words from each on.
+        gains = [*accumulate(terms.weights[stem] * (_SATURATION + 1) for stem in reversed(selective))][::-1]
+        scores: dict[int, float] = defaultdict(float)
+        done = 0
+        for number, stem in enumerate(selective):
+            if top is not None and len(scores) >= top:
+                least = nlargest(top, scores.values())[-1] - gains[number]
+                if least > 0 or done + terms.counts[stem] > _MAX_POSTINGS:
+                    scores = _promising(scores, least)
+                    self._complete(scores, [(other, terms.weights[other]) for other in selective[number:]])
+                    break
+            self._add(scores, stem, terms.weights[stem])
+            done += terms.counts[stem]
+        return scores
+
+    def _norms(self) -> tuple[float, float]:
+        """Return the two numbers by which the length of a text weakens its words."""
+        average = self._words / max(1, len(self._at)) or 1.0
+        return _SATURATION * (1 - _LENGTH), _SATURATION * _LENGTH / average
+
+    def _add(self, scores: dict[int, float], stem: str, weight: float) -> None:
+        base, by_length = self._norms()
+        lengths = self._texts.lengths
+        weight *= _SATURATION + 1
+        rows, counts, _ = self._texts.postings(stem)
+        for row, count in compress(zip(rows, counts, strict=True), map(self._members.__getitem__, rows)):
+            scores[row] += weight * count / (count + base + by_length * lengths[row])
+
+    def _complete(self, scores: dict[int, float], stems: Iterable[tuple[str, float]]) -> None:
+        """Add to the rows with a score what further stems give them."""
+        base, by_length = self._norms()
+        lengths = self._texts.lengths
+        found = [*scores]
+        for stem, weight in stems:
+            postings = self._texts.postings(stem)
+            for row, at in _places(postings, found):
+                count = postings.counts[at]
+                scores[row] += weight * (_SATURATION + 1) * count / (count + base + by_length * lengths[row])
+
+    def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[Hit]:
+        admits = policy.admission()
+        least = policy.min_score
+        if len(scores) > policy.top_k and not (policy.include_tags or policy.exclude_tags):
+            least = max(least, nlargest(policy.top_k, scores.values())[-1])
+        kept: list[Hit] = []
+        for score, row in sorted(((score, row) for row, score in scores.items() if score >= least), reverse=True):
+            # Keep all that tie with the last one, because names and paths order ties.
+            if len(kept) >= policy.top_k and score < kept[-1].score:
+                break
+            kept += [Hit(score, skill, row) for skill in self._at[row] if admits(skill.frontmatter.tags)]
+        kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
+        return kept[: policy.top_k]
+
+    def reasons(self, terms: QueryTerms, hits: Sequence[Hit]) -> list[Reasons]:
+        """Return the reasons for each of the hits."""
+        found: dict[int, dict[str, int]] = {hit.row: {} for hit in hits}
+        for stem in terms.words:
+            postings = self._texts.postings(stem)
+            for row, at in _places(postings, found):
+                found[row][stem] = postings.fields[at]
+        return [_reasons(found[hit.row], terms) for hit in hits]
+
+
+def _promising(scores: Mapping[int, float], least: float) -> dict[int, float]:
+    kept = {row: score for row, score in scores.items() if score >= least}
+    if len(kept) > _MAX_FOUND:
+        kept = dict(nlargest(_MAX_FOUND, kept.items(), key=lambda pair: pair[1]))
+    return kept
+
+
+def _places(postings: Postings, wanted: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield each wanted row that is in the postings, with its place there."""
+    rows = postings.rows
+    for row in wanted:
+        at = bisect_left(rows, row)
+        if at < len(rows) and rows[at] == row:
+            yield row, at
+
+
+def _reasons(found: Mapping[str, int], terms: QueryTerms) -> Reasons:
+    """Return the reasons for a content that has each stem in the fields of some bits."""
+    total = sum(terms.weights.values()) or 1.0
+    body = 1 << len(FIELDS) - 1
+    why = (
+        (field, tuple(terms.words[stem] for stem in terms.words if found.get(stem, 0) & 1 << number))
+        for number, field in enumerate(FIELDS)
+    )
+    front = sum(terms.weights[stem] for stem in terms.words if found.get(stem, 0) & ~body)
+    whole = sum(terms.weights[stem] for stem in terms.words if found.get(stem, 0))
+    return Reasons(tuple((field, words) for field, words in why if words), front / total, whole / total)

@@ -1,0 +1,163 @@
+"""An index of texts in a file: kept, shared, damaged, and no part of the scores of others' skills."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skills_core import SelectionPolicy
+from skills_core.selection.bm25 import SkillRows
+from skills_core.selection.postings import TextIndex
+from skills_core.selection.ranking import SkillSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skills_core import Library, Skill
+
+QUERIES = ("pdf", "fill the form of numbers", "word3 word7 number", "common rare4")
+
+
+@pytest.fixture
+def library(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> Library:
+    root = tmp_path / "skills"
+    for number in range(30):
+        body = f"Fill form number {number}. common {'rare4' if number % 9 == 0 else ''} word{number % 5} " * (
+            number % 4
+        )
+        write_skill(root, f"s{number:02}", description=f"Forms word{number % 8} of pdf.", body=body)
+    return load(root)
+
+
+@pytest.fixture
+def skills(library: Library) -> tuple[Skill, ...]:
+    return library.catalog.offered
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "search.db"
+
+
+def answers(search: SkillSearch, skills: tuple[Skill, ...]) -> list[object]:
+    return [search.select(skills, query) for query in QUERIES]
+
+
+def test_an_index_in_a_file_finds_what_one_in_memory_finds_and_is_read_again(
+    skills: tuple[Skill, ...], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = answers(SkillSearch(), skills)
+    assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
+
+    def read(_: object) -> object:
+        raise AssertionError("indexed again")
+
+    monkeypatch.setattr(SkillRows, "read", read)
+    assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_only_the_user_can_read_the_file(skills: tuple[Skill, ...], path: Path) -> None:
+    answers(SkillSearch(texts=TextIndex(path)), skills)
+    assert {each.stat().st_mode & 0o777 for each in path.parent.iterdir()} == {0o600}
+
+
+def test_scores_depend_on_no_other_skill_of_a_shared_index(skills: tuple[Skill, ...], path: Path) -> None:
+    texts = TextIndex(path)
+    whole, few = SkillSearch(texts=texts), SkillSearch(texts=texts)
+    assert answers(whole, skills) == answers(SkillSearch(), skills)
+    assert answers(few, skills[5:12]) == answers(SkillSearch(), skills[5:12])
+
+
+def test_two_indexes_of_one_file_index_each_content_once(skills: tuple[Skill, ...], path: Path) -> None:
+    one, other = TextIndex(path), TextIndex(path)
+    searches = [SkillSearch(texts=one), SkillSearch(texts=other)]
+    for part in (skills[:10], skills[:20], skills):
+        for search in searches:
+            assert answers(search, part) == answers(SkillSearch(), part)
+    assert len(one) == len(other) == len(skills)
+
+
+def test_what_one_process_clears_another_indexes_again(skills: tuple[Skill, ...], path: Path) -> None:
+    one, other = TextIndex(path), TextIndex(path)
+    search = SkillSearch(texts=one)
+    expected = answers(search, skills)
+    other.clear()
+    assert answers(search, skills) == expected
+    assert len(other) == len(skills)
+
+
+@pytest.mark.parametrize("damage", ["no database", "torn", "no table", "another version"])
+def test_a_damaged_file_changes_no_answer(skills: tuple[Skill, ...], path: Path, damage: str) -> None:
+    expected = answers(SkillSearch(texts=TextIndex(path)), skills)
+    if damage == "no database":
+        path.write_bytes(b"not a database, but of some length" * 100)
+    elif damage == "torn":
+        raw = path.read_bytes()
+        path.write_bytes(raw[: len(raw) // 2] + b"\x55" * 2000)
+    else:
+        with sqlite3.connect(path) as database:
+            database.execute("DROP TABLE contents" if damage == "no table" else "UPDATE about SET value = '0'")
+    for _ in range(2):
+        assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
+
+
+def test_a_file_that_fails_later_is_replaced_by_memory(
+    skills: tuple[Skill, ...], path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    search = SkillSearch(texts=TextIndex(path))
+    expected = answers(search, skills[:20])
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE contents")
+    with caplog.at_level(logging.WARNING):
+        assert answers(search, skills) == answers(SkillSearch(), skills)
+    assert "kept in memory" in caplog.text
+    assert answers(search, skills[:20]) == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_a_file_of_others_is_not_used(skills: tuple[Skill, ...], path: Path) -> None:
+    path.parent.mkdir()
+    path.touch(0o600)
+    path.chmod(0o644)
+    assert answers(SkillSearch(texts=TextIndex(path)), skills) == answers(SkillSearch(), skills)
+    assert path.read_bytes() == b""
+
+
+def test_a_search_over_some_leaves_others_out_until_they_are_indexed(skills: tuple[Skill, ...]) -> None:
+    search = SkillSearch(at_once=10)
+    assert len(search.select(skills, "pdf", SelectionPolicy(100, 0.0))) == 10
+    assert search.unsearched == 20
+    paused: list[int] = []
+    search.warm(skills, lambda: paused.append(1))
+    assert (search.unsearched, len(paused)) == (0, 20)
+    assert answers(search, skills) == answers(SkillSearch(), skills)
+
+
+def test_contents_that_no_skill_has_any_more_are_forgotten_in_time(
+    library: Library, tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_core.selection.ranking._MOSTLY_STALE", 40)
+    texts = SkillSearch()
+    for turn in range(60):
+        write_skill(tmp_path / "skills", "s00", description=f"Version{turn} of pdf.")
+        library.reload()
+        assert texts.select(library.catalog.offered, f"version{turn}")[0].skill.name == "s00"
+    assert texts._own is not None
+    assert len(texts._own) <= 61
+    assert answers(texts, library.catalog.offered) == answers(SkillSearch(), library.catalog.offered)
+
+
+def test_the_best_are_the_same_whichever_words_are_looked_up_last(skills: tuple[Skill, ...]) -> None:
+    search = SkillSearch()
+    for query in (*QUERIES, "rare4 word3 fill pdf common form number"):
+        everything = search.select(skills, query, SelectionPolicy(100, 0.0))
+        for top in (1, 3):
+            best = search.select(skills, query, SelectionPolicy(top, 0.0))
+            assert [(match.skill, match.why) for match in best] == [(each.skill, each.why) for each in everything[:top]]
+            assert [match.score for match in best] == pytest.approx([match.score for match in everything[:top]])

@@ -1,0 +1,33 @@
+"""A search that cannot wait for the index of a large library answers from what is indexed, and says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from server.hosting import views
+from tests.server.sessions import ConnectHosted, texts_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import MakeSkill
+
+
+async def test_a_search_says_how_many_skills_were_searched_until_all_are(
+    in_memory: ConnectHosted, make_skill: MakeSkill, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "AT_ONCE", 2)
+    for name in ("alpha", "beta", "gamma"):
+        make_skill(name, description="Sign a form.")
+    async with in_memory(skills) as session:
+        first = await session.client.call_tool("find_skills", {"query": "form"})
+        assert first.structured_content is not None
+        assert "2 of 3 skills were searched" in first.structured_content["note"]
+        assert first.structured_content["note"] in texts_of(first)[0]
+        assert len(first.structured_content["matches"]) == 2
+        second = await session.client.call_tool("find_skills", {"query": "form"})
+        assert second.structured_content is not None
+        assert "note" not in second.structured_content
+        assert len(second.structured_content["matches"]) == 3
