@@ -38,7 +38,7 @@ _VERSION = "1"
 _MAX_ROW = 50_000_000
 # What a damaged file says beyond must not fill the memory.
 
-_CACHED = 2_000_000
+_CACHED = 4_000_000
 # Postings that are kept in memory, of 9 bytes each: common words are in most queries.
 
 _BUSY_SECONDS = 2.0
@@ -195,8 +195,8 @@ class TextIndex:
             else:
                 counts[-1] += _WEIGHTS[field]
                 fields[-1] |= _BITS[field]
-        if self._cached + len(rows) > _CACHED:
-            self._cache, self._cached = {}, 0
+        while self._cache and self._cached + len(rows) > _CACHED:
+            self._cached -= len(self._cache.pop(next(iter(self._cache))).rows)
         self._cache[stem] = found
         self._cached += len(rows)
         return found
