@@ -324,8 +324,8 @@ class _WordRanking(Generic[_Ranked]):
 class _Row:
     """A row of the index: its number, the content that it indexes, and all skills with this content.
 
-    `mark` is a hash of the texts: the index deletes a row by its texts, and these may be gone with the file by then. Such
-    a row stays in the index and is of no skill.
+    `mark` is a hash of the texts: the index deletes a row by its texts, and these may be gone with the file by then.
+    Such a row stays in the index and is of no skill.
     """
 
     number: int

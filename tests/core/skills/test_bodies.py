@@ -164,7 +164,7 @@ def test_texts_that_are_kept_are_those_that_were_given_and_never_more_than_fit(
         # Equal keys mean equal texts.
         given_last.setdefault(key, text)
         kept.keep(key, given_last[key])
-    found = {key: text for key in given_last if (text := kept.find(key)) is not None}
+    found = {key: there for key in given_last if (there := kept.find(key)) is not None}
     assert found.items() <= given_last.items()
     assert sum(len(text) for text in found.values()) <= budget
 
