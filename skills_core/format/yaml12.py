@@ -17,6 +17,7 @@ Deviations, required by JSON or for safety:
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -537,7 +538,8 @@ class _Builder:
         if isinstance(top.items, list):
             top.items.append(self._finite(value, event))
         elif top.key is None:
-            top.key = value if isinstance(value, str) else key_text(value)
+            # Thousands of skills have the same few keys.
+            top.key = sys.intern(value if isinstance(value, str) else key_text(value))
             self._check_key(value, top.key, top.items, event)
         else:
             top.items[top.key] = self._finite(value, event)
