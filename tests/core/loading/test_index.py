@@ -435,9 +435,7 @@ def test_a_library_with_an_index_reviews_and_serves_the_same(
     first.save_index()
     reviewed.clear()
     again = opened(SourceIndex(path, least=0))
-    assert reviewed == [
-        skill.content.place for skill in sorted(again.catalog.skills, key=lambda each: each.content.place)
-    ]
+    assert sorted(reviewed) == sorted(skill.content.place for skill in again.catalog.skills)
     assert seen(again.catalog) == seen(fresh.catalog)
     (source.root / "owner/full/SKILL.md").write_text("---\nname: full\ndescription: new\n---\n", encoding="utf-8")
     again.reload()
