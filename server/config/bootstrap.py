@@ -23,11 +23,11 @@ from server.config.values import home_path
 from server.logs.text_logs import TextHandler
 from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.live.library import Library, Review, load_catalog
-from skills_core.loading.index import SourceIndex
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
+    from skills_core.loading.index import SourceIndex
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill
 
@@ -93,8 +93,11 @@ def _index_of(settings: Settings) -> SourceIndex | None:
     """Return the index of skills, None if it is switched off."""
     if not settings.discovery.index:
         return None
+    # Guards, which answer each call of a tool in a process of its own, load no index.
+    from skills_core.loading.index import SourceIndex as Index  # noqa: PLC0415
+
     given = settings.discovery.index_path
-    return SourceIndex(cache_home() / "index.db" if given is None else home_path(given).absolute(), __version__)
+    return Index(cache_home() / "index.db" if given is None else home_path(given).absolute(), __version__)
 
 
 def _review_of(settings: Settings) -> Review | None:

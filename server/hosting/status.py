@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
     from skills_core.live.library import Change
-    from skills_core.loading.index import SourceIndex
+    from skills_core.loading.index import IndexState
     from skills_core.skills.skill import Skill
 
 MAX_VALUES = 50
@@ -123,15 +123,13 @@ def capability_lines(settings: Settings) -> list[str]:
     return [one_line(line) for part in parts for line in part.lines(part.object(settings))]
 
 
-def index_object(index: SourceIndex | None) -> dict[str, Any]:
+def index_object(state: IndexState | None) -> dict[str, Any]:
     """Return what `status --json` prints of the index of skills: nothing if there is none."""
-    state = None if index is None else index.state()
     return {} if state is None else {"index": {**state._asdict(), "path": printable(str(state.path))}}
 
 
-def index_lines(index: SourceIndex | None) -> list[str]:
+def index_lines(state: IndexState | None) -> list[str]:
     """Return what `status` prints of the index of skills."""
-    state = None if index is None else index.state()
     if state is None:
         return []
     entries = "it cannot be read now" if state.entries is None else counted(state.entries, "entry", "entries")

@@ -64,8 +64,15 @@ class Step(NamedTuple):
     A skill that changed went, and came as it is now.
     """
 
+    gone: Sequence[Skill]
+    come: Sequence[Skill]
+
+
+class _Origin(NamedTuple):
+    """The step to a catalog from the one before it; of skills that went it has only the sort keys, to keep none."""
+
     before: ref[Catalog]
-    gone: tuple[Skill, ...]
+    gone: tuple[tuple[str, str, str, str], ...]
     come: tuple[Skill, ...]
 
 
@@ -93,7 +100,7 @@ class Catalog:
     _keys_of: MappingProxyType[str, tuple[str, ...]] = field(init=False, compare=False)
     _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
-    _step: Step | None = field(init=False, compare=False, default=None)
+    _origin: _Origin | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         for name, (belongs, order) in _LISTS.items():
@@ -141,7 +148,7 @@ class Catalog:
             "_by_path": MappingProxyType(by_path),
             "_paths": _revised(self._paths, before - after, after - before, str),
             "_depth": max(self._depth, _depth(new)),
-            "_step": Step(ref(self), tuple(sorted(gone, key=order_of)), tuple(sorted(come, key=order_of))),
+            "_origin": _Origin(ref(self), tuple(sorted(map(order_of, gone))), tuple(sorted(come, key=order_of))),
         }.items():
             object.__setattr__(catalog, name, value)
         names = {name for skill in (*gone, *come) for name in skill.content.names}
@@ -167,7 +174,10 @@ class Catalog:
 
     def step_from(self, before: Catalog) -> Step | None:
         """Return how this catalog was made of `before`, None if it was made of another, or built anew."""
-        return self._step if self._step is not None and self._step.before() is before else None
+        origin = self._origin
+        if origin is None or origin.before() is not before:
+            return None
+        return Step([before.skills[bisect_left(before.skills, key, key=order_of)] for key in origin.gone], origin.come)
 
     def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
@@ -194,7 +204,7 @@ class Catalog:
             return False
         if len(self.skills) != len(other.skills):
             return False
-        if self.step_from(other) is not None:
+        if self._origin is not None and self._origin.before() is other:
             # A skill that is the same stays the same object.
             return False
         pairs = zip(self.skills, other.skills, strict=True)

@@ -21,7 +21,7 @@ from skills_core.loading.discovery import LoadedSource, load_in_parts, load_sour
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
-    from skills_core.loading.index import SourceIndex
+    from skills_core.loading.index import IndexState, SourceIndex
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill, SkillContent
 
@@ -233,6 +233,12 @@ class Library:
             self._loaded, self._reviewed, self._known = loaded, reviewed, known
             self._catalog = after
             return change
+
+    def index_state(self) -> IndexState | None:
+        """Return what the file of the index has; None if no source is in it, or there is no file."""
+        if self.index is None or not any(map(self.index.keeps, self._loaded)):
+            return None
+        return self.index.state()
 
     def save_index(self, pause: Callable[[], None] | None = None) -> None:
         """Bring the index up to date with what is loaded now; `pause` may block to let others work."""

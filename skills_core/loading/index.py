@@ -113,11 +113,15 @@ class SourceIndex:
         self._held[source] = found
         return found
 
+    def keeps(self, loaded: LoadedSource) -> bool:
+        """Tell whether a source has as many skills as the index is worth."""
+        return not loaded.main_only and len(loaded.contents) >= self._least
+
     def save(self, loaded: LoadedSource, pause: Callable[[], None] | None = None) -> None:
         """Bring the entries of a source up to date with what was loaded since; `pause` is called often meanwhile."""
         source = loaded.source
         before = self._held.get(source)
-        if loaded.main_only or before is loaded or (before is None and len(loaded.contents) < self._least):
+        if before is loaded or loaded.main_only or (before is None and not self.keeps(loaded)):
             return
         try:
             if not is_private(self.path):
@@ -157,13 +161,9 @@ class SourceIndex:
 
         now = time.time()
         with connection:
-            old = "SELECT id FROM sources WHERE saved < ?"
-            connection.execute(f"DELETE FROM entries WHERE source IN ({old})", (now - _KEPT_SECONDS,))  # noqa: S608 - a constant
-            connection.execute("DELETE FROM sources WHERE saved < ?", (now - _KEPT_SECONDS,))
-            add = (
-                "INSERT INTO sources (key, saved) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET saved = excluded.saved"
-            )
-            connection.execute(add, (self.key_of(loaded.source), now))
+            for forget in _FORGET:
+                connection.execute(forget, (now - _KEPT_SECONDS,))
+            connection.execute(_ADD, (self.key_of(loaded.source), now))
             number = self._number(connection, loaded.source)
             if before is None:
                 connection.execute("DELETE FROM entries WHERE source = ?", (number,))

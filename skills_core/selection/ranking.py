@@ -146,9 +146,9 @@ class SkillSearch:
     ) -> None:
         """Start empty; each search passes its skills. The answer of a `reranker` is merged with the word ranking.
 
-        `texts` is an index that searches share; without it, one in memory is opened. A search indexes up to `at_once`
-        skills that are new, None for all, and leaves the others out: `warm` indexes them ahead, and `unsearched` counts
-        them.
+        `texts` is an index that searches share; without it, one in memory is opened. A search indexes skills that are
+        new first, if these are up to `at_once`, or with None in any case. Otherwise it leaves them out: `warm` indexes
+        them ahead, and `unsearched` counts them.
         """
         self._reranker = reranker
         self._at_once = at_once
@@ -252,7 +252,9 @@ class SkillSearch:
         return index.search(query_words(query), policy, also)
 
     def _fill(self, index: SkillRows) -> None:
-        contents = index.lacking(self._at_once)
+        if self._at_once is not None and index.missing > self._at_once:
+            return
+        contents = index.lacking()
         for begin in range(0, len(contents), _BATCH):
             batch = contents[begin : begin + _BATCH]
             index.fill(batch, [index.read(content) for content in batch])

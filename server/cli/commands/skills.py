@@ -348,11 +348,12 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     catalog = seen.catalog if seen else library.catalog
     choice = StatusFilter(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
-        print_json({**status_object(catalog, settings, choice), **index_object(library.index), **_role_object(seen)})
+        index = index_object(library.index_state())
+        print_json({**status_object(catalog, settings, choice), **index, **_role_object(seen)})
         return
     from server.cli.tables import print_status
 
     if seen:
         print_text(_role_line(seen, library.catalog))
     if not seen or catalog.skills:
-        print_status(catalog, choice, [*index_lines(library.index), *capability_lines(settings)])
+        print_status(catalog, choice, [*index_lines(library.index_state()), *capability_lines(settings)])

@@ -232,6 +232,8 @@ USABLE: dict[str, str] = {
     "discovery.follow_symlinks": "true",
     "discovery.trust_workspace": "true",
     "discovery.precedence": "['legacy']",
+    "discovery.index": "false",
+    "discovery.index_path": "'/tmp/index.db'",
     "catalog.enabled": "['old']",
     "catalog.disabled": "['mine']",
     "tools.enabled": "['reload_skills']",
