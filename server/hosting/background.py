@@ -7,13 +7,20 @@ two slices while requests arrive. A server that is never quiet does it all the s
 
 from __future__ import annotations
 
+import logging
 import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
+import anyio.to_thread
+
+if TYPE_CHECKING:
+    from server.hosting.views import View
+
+logger = logging.getLogger(__name__)
 
 _SLICE_SECONDS: Final = 0.0005
 # Most time that work in a thread takes before it yields; a request takes about as long.
@@ -26,6 +33,9 @@ _BURST_SECONDS: Final = 0.02
 
 _MOST_SECONDS: Final = 0.25
 # Longest wait for the end of a burst: a busy server prepares what makes its requests cheaper.
+
+_FIRST_SECONDS: Final = 0.5
+# After the start, in which the first requests come, and the texts of activations are prepared.
 
 
 class StoppedError(Exception):
@@ -83,3 +93,36 @@ class Background:
             await anyio.sleep_forever()
         finally:
             self._has_stopped = True
+
+
+class SearchPreparation:
+    """Indexes the skills after the start and after each change, before anyone searches."""
+
+    def __init__(self, views: Callable[[], Sequence[View]], background: Background) -> None:
+        """Index nothing yet; `views` returns those whose search is kept ready."""
+        self._views = views
+        self._background = background
+        self._due = anyio.Event()
+
+    def refresh(self) -> None:
+        """Note that skills have changed."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Index in turns of background work, until cancelled."""
+        await anyio.sleep(_FIRST_SECONDS)
+        while True:
+            self._due = anyio.Event()
+            for view in self._views():
+                async with self._background.turn():
+                    await self._prepare(view)
+            await self._due.wait()
+
+    async def _prepare(self, view: View) -> None:
+        try:
+            await anyio.to_thread.run_sync(view.prepare_search, self._background.pause)
+        except StoppedError:
+            return
+        except Exception:
+            # A search does the same, and reports it.
+            logger.exception("cannot index the skills before a search")

@@ -16,9 +16,9 @@ import anyio.to_thread
 from server.capabilities import CAPABILITIES
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.activity import Activity
-from server.hosting.background import Background, StoppedError
+from server.hosting.background import Background, SearchPreparation, StoppedError
 from server.hosting.catalog_log import ReloadFigures, log_change
-from server.hosting.searches import SearchPreparation, SearchTurns, reranker_of
+from server.hosting.searches import SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import ATTEMPTS, VerifiedReader
 from server.hosting.views import Views

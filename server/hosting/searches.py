@@ -1,10 +1,10 @@
-"""Searches: their shared index and its preparation, their turns, their scores as JSON, and the reranker in use."""
+"""Searches: the index that they share, their turns, their scores as JSON, and the reranker in use."""
 
 from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +18,6 @@ import anyio.to_thread
 from server.access import Principal, PrincipalKind, principal_of
 from server.capabilities import CAPABILITIES
 from server.config.files import ConfigurationError
-from server.hosting.background import StoppedError
 from skills_core.selection.ranking import open_texts
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings.model import Settings
-    from server.hosting.background import Background
-    from server.hosting.views import View
     from skills_core.live.library import Library
     from skills_core.selection.fusion import Reranker
     from skills_core.selection.policy import Match
@@ -41,8 +38,6 @@ MAX_SEARCHES: Final = 16
 MAX_OF_ONE: Final = 4
 """Most searches of one principal at once."""
 
-_FIRST_SECONDS: Final = 0.5
-# After the start, in which the first requests come, and the texts of activations are prepared.
 AT_ONCE: Final = 1000
 """Most skills that a search indexes; in the background the others are."""
 
@@ -96,39 +91,6 @@ class _Share:
 
     limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MAX_OF_ONE))
     count: int = 0
-
-
-class SearchPreparation:
-    """Indexes the skills after the start and after each change, before anyone searches."""
-
-    def __init__(self, views: Callable[[], Sequence[View]], background: Background) -> None:
-        """Index nothing yet; `views` returns those whose search is kept ready."""
-        self._views = views
-        self._background = background
-        self._due = anyio.Event()
-
-    def refresh(self) -> None:
-        """Note that skills have changed."""
-        self._due.set()
-
-    async def run(self) -> None:
-        """Index in turns of background work, until cancelled."""
-        await anyio.sleep(_FIRST_SECONDS)
-        while True:
-            self._due = anyio.Event()
-            for view in self._views():
-                async with self._background.turn():
-                    await self._prepare(view)
-            await self._due.wait()
-
-    async def _prepare(self, view: View) -> None:
-        try:
-            await anyio.to_thread.run_sync(view.prepare_search, self._background.pause)
-        except StoppedError:
-            return
-        except Exception:
-            # A search does the same, and reports it.
-            logger.exception("cannot index the skills before a search")
 
 
 class SearchTurns:

@@ -131,7 +131,10 @@ def test_a_file_of_others_is_not_used(skills: tuple[Skill, ...], path: Path) -> 
 
 def test_a_search_over_some_leaves_others_out_until_they_are_indexed(skills: tuple[Skill, ...]) -> None:
     search = SkillSearch(at_once=10)
-    assert len(search.select(skills, "pdf", SelectionPolicy(100, 0.0))) == 10
+    assert search.select(skills[:10], "pdf", SelectionPolicy(100, 0.0))
+    assert search.unsearched == 0
+    found = search.select(skills, "pdf", SelectionPolicy(100, 0.0))
+    assert {match.skill.key for match in found} <= {skill.key for skill in skills[:10]}
     assert search.unsearched == 20
     paused: list[int] = []
     search.warm(skills, lambda: paused.append(1))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from server.hosting import views
+from server.hosting.views import COMMON_VIEW
 from tests.server.sessions import ConnectHosted, texts_of
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ async def test_a_search_says_how_many_skills_were_searched_until_all_are(
     async with in_memory(skills) as session:
         first = await session.client.call_tool("find_skills", {"query": "form"})
         assert first.structured_content is not None
-        assert "2 of 3 skills were searched" in first.structured_content["note"]
+        assert "0 of 3 skills were searched" in first.structured_content["note"]
         assert first.structured_content["note"] in texts_of(first)[0]
-        assert len(first.structured_content["matches"]) == 2
+        assert first.structured_content["matches"] == []
+        session.host.view_called(COMMON_VIEW).prepare_search(lambda: None)
         second = await session.client.call_tool("find_skills", {"query": "form"})
         assert second.structured_content is not None
         assert "note" not in second.structured_content
