@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from server.config.machine import current_environment
-from server.hosting import searches
+from server.hosting import background
 from server.hosting.host import Host
 from server.hosting.views import View
 from skills_core.disk.sources import explicit_sources
@@ -27,7 +27,7 @@ def write(root: Path, name: str) -> None:
 async def test_skills_are_indexed_after_the_start_and_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searches, "_FIRST_SECONDS", 0)
+    monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
     prepared: list[list[str]] = []
     arrived = threading.Semaphore(0)
     prepare = View.prepare_search

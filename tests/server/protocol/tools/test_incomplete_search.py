@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 import pytest
 
 from server.hosting import views
@@ -28,7 +29,7 @@ async def test_a_search_says_how_many_skills_were_searched_until_all_are(
         assert "0 of 3 skills were searched" in first.structured_content["note"]
         assert first.structured_content["note"] in texts_of(first)[0]
         assert first.structured_content["matches"] == []
-        session.host.view_called(COMMON_VIEW).prepare_search(lambda: None)
+        await anyio.to_thread.run_sync(session.host.view_called(COMMON_VIEW).prepare_search, lambda: None)
         second = await session.client.call_tool("find_skills", {"query": "form"})
         assert second.structured_content is not None
         assert "note" not in second.structured_content
