@@ -47,8 +47,10 @@ def test_the_process_that_serves_is_the_child_of_the_one_that_keeps_it(tmp_path:
             pass
         assert worker_of(tmp_path) == children[0].pid
     finally:
-        for each in (*parent.children(), parent):
+        ended = [*parent.children(), parent]
+        for each in ended:
             each.kill()
         process.wait()
+        psutil.wait_procs(ended)
     with pytest.raises(ProcessLookupError):
         worker_of(tmp_path)

@@ -13,10 +13,10 @@ from server.cli import start_server
 _open_library = getattr(start_server, "open_library")  # noqa: B009 - for the type checker
 
 
-def _when_told(*arguments: Any) -> Any:
+def _when_told(*arguments: Any, **options: Any) -> Any:
     while not Path(os.environ["GO"]).exists():
         time.sleep(0.01)
-    return _open_library(*arguments)
+    return _open_library(*arguments, **options)
 
 
 if __name__ == "__main__":
