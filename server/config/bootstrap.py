@@ -94,10 +94,10 @@ def _index_of(settings: Settings) -> SourceIndex | None:
     if not settings.discovery.index:
         return None
     # Guards, which answer each call of a tool in a process of its own, load no index.
-    from skills_core.loading.index import SourceIndex as Index  # noqa: PLC0415
+    from skills_core.loading.index import SourceIndex  # noqa: PLC0415
 
     given = settings.discovery.index_path
-    return Index(cache_home() / "index.db" if given is None else home_path(given).absolute(), __version__)
+    return SourceIndex(cache_home() / "index.db" if given is None else home_path(given).absolute(), __version__)
 
 
 def _review_of(settings: Settings) -> Review | None:

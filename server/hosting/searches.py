@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -45,8 +44,6 @@ _WORTH_A_FILE: Final = 500
 # Skills from which on indexing them takes longer than opening a file.
 
 _Result = TypeVar("_Result")
-
-logger = logging.getLogger(__name__)
 
 
 class SharedTexts:

@@ -43,10 +43,10 @@ _LISTS: Final[tuple[ServerEvent, ...]] = (ToolsListChanged(), PromptsListChanged
 
 AT_ONCE: Final = 16
 PAUSE_SECONDS: Final = 0.004
-"""So many listeners are woken at once, and then there is a pause: a thousand are told within .3 s."""
+"""So many listeners are woken at once, and then there is a pause: a thousand are notified within .3 s."""
 
 _MAX_FRAMES: Final = 2048
-# Most events whose frames are kept, for all clients that are still to be told.
+# Most events whose frames are kept, for all clients that are still to be notified.
 
 NumberedEvent: TypeAlias = tuple[int, ServerEvent]
 """An event, and its number in the record of its view."""
@@ -134,7 +134,7 @@ class Pacer:
 class EventRecord:
     """The recent events of one view, kept while clients listen to the view; `end` ends the recording.
 
-    `users` counts who needs the record; `listeners` are those who can be told at present.
+    `users` counts who needs the record; `listeners` are those who can be notified at present.
     """
 
     recent: RecentEvents
@@ -170,7 +170,7 @@ class EventRecords:
                 del self._records[view]
 
     @contextmanager
-    def told(self, record: EventRecord, listener: Listener) -> Iterator[None]:
+    def notified(self, record: EventRecord, listener: Listener) -> Iterator[None]:
         """Wake a listener within this context for each change of a record, and at once for what it missed."""
         record.listeners[listener] = None
         listener.wake()

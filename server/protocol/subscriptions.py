@@ -185,7 +185,7 @@ class HandshakeClients:
             while (connection := self._connections.get(key)) is None:
                 await outlet.until_woken()
             connection.went_back(outlet.last_event)
-            with self._records.told(connection.record, outlet):
+            with self._records.notified(connection.record, outlet):
                 while True:
                     await outlet.until_woken()
                     await connection.deliver(send)
@@ -334,7 +334,7 @@ class ModernClients:
         await ctx.session.send_notification(
             types.SubscriptionsAcknowledgedNotification(params=acknowledged), related_request_id=ctx.request_id
         )
-        with self._records.told(record, stream):
+        with self._records.notified(record, stream):
             while True:
                 await stream.until_woken()
                 while sent < recent.last:
@@ -369,7 +369,7 @@ class ModernClients:
 
 
 def _honoured(asked: types.SubscriptionFilter, uris: list[str]) -> types.SubscriptionFilter:
-    """Return what a stream is told of: all that its client asked for, without what it did not."""
+    """Return what a stream is notified of: all that its client asked for, without what it did not."""
     return types.SubscriptionFilter(
         tools_list_changed=asked.tools_list_changed or None,
         prompts_list_changed=asked.prompts_list_changed or None,

@@ -112,7 +112,7 @@ class _Call(Struct, forbid_unknown_fields=True):
 _ParamsT = TypeVar("_ParamsT", _Page, _Resource, _Call)
 
 
-class _Message(Struct, Generic[_ParamsT], forbid_unknown_fields=True):
+class _RequestMessage(Struct, Generic[_ParamsT], forbid_unknown_fields=True):
     jsonrpc: str
     id: Raw
     method: str
@@ -122,10 +122,10 @@ class _Message(Struct, Generic[_ParamsT], forbid_unknown_fields=True):
 _LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
 
 _DECODERS: Final[dict[bytes, msgspec.json.Decoder[Any]]] = {
-    **{name.encode(): msgspec.json.Decoder(_Message[_Page]) for name in _LISTS},
-    b"skills/get": msgspec.json.Decoder(_Message[_Resource]),
-    b"resources/read": msgspec.json.Decoder(_Message[_Resource]),
-    b"tools/call": msgspec.json.Decoder(_Message[_Call]),
+    **{name.encode(): msgspec.json.Decoder(_RequestMessage[_Page]) for name in _LISTS},
+    b"skills/get": msgspec.json.Decoder(_RequestMessage[_Resource]),
+    b"resources/read": msgspec.json.Decoder(_RequestMessage[_Resource]),
+    b"tools/call": msgspec.json.Decoder(_RequestMessage[_Call]),
 }
 """The methods whose requests may be plain."""
 

@@ -1,7 +1,7 @@
 """Write prepared events to the response of a request that is a stream of events.
 
-The SDK makes a message of each notification, and passes it through three tasks to the response. A change that a
-thousand clients are told of is the same bytes for all; these are written to the response beside what the SDK writes.
+The SDK makes a message of each notification, and passes it through three tasks to the response. A change is the same
+bytes for all of a thousand clients; these are written to the response beside what the SDK writes.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class DirectoryContents(NamedTuple):
     children: Mapping[str, tuple[Skill, SkillFile] | None]
 
 
-class Step(NamedTuple):
+class CatalogStep(NamedTuple):
     """How a catalog was made of the one before it: the skills that went and those that came, in order.
 
     A skill that changed went, and came as it is now.
@@ -172,12 +172,13 @@ class Catalog:
                 keys_of.pop(name, None)
         return keys_of
 
-    def step_from(self, before: Catalog) -> Step | None:
+    def step_from(self, before: Catalog) -> CatalogStep | None:
         """Return how this catalog was made of `before`, None if it was made of another, or built anew."""
         origin = self._origin
         if origin is None or origin.before() is not before:
             return None
-        return Step([before.skills[bisect_left(before.skills, key, key=order_of)] for key in origin.gone], origin.come)
+        gone = [before.skills[bisect_left(before.skills, key, key=order_of)] for key in origin.gone]
+        return CatalogStep(gone, origin.come)
 
     def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.

@@ -148,10 +148,9 @@ class SkillRows:
         old, old_rows = before[start : len(before) - end], self._rows[start : len(before) - end]
         new = skills[start : len(skills) - end]
         known = {id(skill.content): row for skill, row in zip(old, old_rows, strict=True) if row}
-        coming = {key_of(skill.content): id(skill.content) for skill in new if id(skill.content) not in known}
-        found = zip(coming, self._texts.rows_of([*coming]), strict=True)
-        rows_by_key = dict(found)
-        new_rows = array("q", (known.get(id(skill.content)) or rows_by_key[key_of(skill.content)] for skill in new))
+        coming = {id(skill.content): skill.content for skill in new if id(skill.content) not in known}
+        known |= zip(coming, self._texts.rows_of([*map(key_of, coming.values())]), strict=True)
+        new_rows = array("q", (known[id(skill.content)] for skill in new))
         for skill, row in zip(old, old_rows, strict=True):
             self._leave(skill, row)
         for skill, row in zip(new, new_rows, strict=True):
