@@ -73,6 +73,9 @@ LOST_SECONDS = 20.0
 IDLE_SECONDS = 3
 # Abandoned sessions expire after this, so that their number is constant from then on.
 
+SHOWN_LINES = 80
+# Of the log after its first error: enough for the traceback of a handler.
+
 _UNAUTHORIZED = 401
 ERROR = re.compile(r" (?:ERROR|CRITICAL) |^Traceback ")
 
@@ -142,7 +145,16 @@ def main() -> int:
     print(f"log                        {len(errors)} errors, {warned} warnings")
     for fault in findings.faults:
         print(f"FAILED: {fault}")
+    if errors:
+        print(f"the log from there on:\n{_from_first_error(logged)}")
     return 1 if findings.faults else 0
+
+
+def _from_first_error(logged: str) -> str:
+    """Return the lines of a log from its first error on, which include its traceback."""
+    lines = logged.splitlines()
+    first = next(at for at, line in enumerate(lines) if ERROR.search(line))
+    return "\n".join(lines[first : first + SHOWN_LINES])
 
 
 def _soak(folder: Path, log: Path, team: Team, findings: Findings) -> None:

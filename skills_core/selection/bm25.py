@@ -208,6 +208,12 @@ class SkillRows:
         if (more := len(self._texts.lengths) - len(self._members)) > 0:
             self._members.extend(bytes(more))
 
+    def _postings(self, stem: str) -> Postings:
+        """Return the postings of a stem, with room for their rows: other searches may add some at any time."""
+        postings = self._texts.postings(stem)
+        self._enlarge()
+        return postings
+
     def _leave(self, skill: Skill, row: int) -> None:
         if row:
             others = tuple(other for other in self._at[row] if other is not skill)
@@ -222,7 +228,6 @@ class SkillRows:
         self, words: Sequence[str], policy: SelectionPolicy, also: Sequence[Skill] = ()
     ) -> tuple[QueryTerms, list[Hit]]:
         """Return the best hits, then those of `also` that contain a word of the query."""
-        self._enlarge()
         terms = self._weigh(words)
         # Tags leave only some of the skills, and `also` can be any.
         top = None if also or policy.include_tags or policy.exclude_tags else policy.top_k
@@ -251,7 +256,7 @@ class SkillRows:
     def _count(self, stem: str) -> int:
         count = self._counts.get(stem)
         if count is None:
-            count = sum(map(self._members.__getitem__, self._texts.postings(stem).rows))
+            count = sum(map(self._members.__getitem__, self._postings(stem).rows))
             self._counts[stem] = count
         return count
 
@@ -286,7 +291,7 @@ class SkillRows:
         base, by_length = self._norms()
         lengths = self._texts.lengths
         weight *= _SATURATION + 1
-        rows, counts, _ = self._texts.postings(stem)
+        rows, counts, _ = self._postings(stem)
         for row, count in compress(zip(rows, counts, strict=True), map(self._members.__getitem__, rows)):
             scores[row] += weight * count / (count + base + by_length * lengths[row])
 

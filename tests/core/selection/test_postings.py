@@ -12,7 +12,7 @@ import pytest
 
 from skills_core import SelectionPolicy
 from skills_core.selection.bm25 import SkillRows
-from skills_core.selection.postings import TextIndex
+from skills_core.selection.postings import Postings, TextIndex
 from skills_core.selection.ranking import SkillSearch
 
 if TYPE_CHECKING:
@@ -72,6 +72,23 @@ def test_scores_depend_on_no_other_skill_of_a_shared_index(skills: tuple[Skill, 
     whole, few = SkillSearch(texts=texts), SkillSearch(texts=texts)
     assert answers(whole, skills) == answers(SkillSearch(), skills)
     assert answers(few, skills[5:12]) == answers(SkillSearch(), skills[5:12])
+
+
+def test_what_another_search_adds_meanwhile_changes_nothing(
+    skills: tuple[Skill, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = TextIndex()
+    one, other = SkillSearch(texts=texts), SkillSearch(texts=texts)
+    one.select(skills[:5], "pdf")
+    read = texts.postings
+
+    def postings(stem: str) -> Postings:
+        monkeypatch.undo()
+        other.select(skills, "number")
+        return read(stem)
+
+    monkeypatch.setattr(texts, "postings", postings)
+    assert answers(one, skills[:5]) == answers(SkillSearch(), skills[:5])
 
 
 def test_two_indexes_of_one_file_index_each_content_once(skills: tuple[Skill, ...], path: Path) -> None:
