@@ -189,7 +189,7 @@ def test_the_body_that_is_read_is_the_one_that_was_parsed(text: str, front: str,
         root = Path(folder).resolve()
         (root / name).write_bytes(raw)
         fingerprint = Fingerprint.of((root / name).stat())
-        main = skill.SkillFile(name, len(raw), f"sha256:{sha256(raw).hexdigest()}", True, fingerprint, True)
+        main = skill.SkillFile(name, len(raw), sha256(raw).digest(), True, fingerprint, True)
         content = skill.SkillContent("", parsed.head, {name: main}, main, root=root)
         assert content.body == parsed.body
     whole = replace(content, instructions=parsed)
