@@ -140,17 +140,17 @@ class Fingerprint(bytes):
     @property
     def size(self) -> int:
         """The size in bytes."""
-        return _FINGERPRINT.unpack(self)[0]
+        return int(_FINGERPRINT.unpack(self)[0])
 
     @property
     def mtime_ns(self) -> int:
         """When the file was last written, in ns since 1970."""
-        return _FINGERPRINT.unpack(self)[1]
+        return int(_FINGERPRINT.unpack(self)[1])
 
     @property
     def ctime_ns(self) -> int:
         """When the file or its metadata was last changed, in ns since 1970; 0 on Windows."""
-        return _FINGERPRINT.unpack(self)[2]
+        return int(_FINGERPRINT.unpack(self)[2])
 
 
 UNKNOWN_FINGERPRINT = Fingerprint(_FINGERPRINT.pack(-1, -1, -1, 0))

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -63,24 +63,18 @@ def _plain(value: object) -> str | bytes:
 
 
 @lru_cache(maxsize=256)
-def _fingerprint(raw: bytes) -> Fingerprint:
-    # A file has the same one in its folder's listing, most often, and these come soon after each other.
-    if len(raw) != len(UNKNOWN_FINGERPRINT):
-        raise ValueError("a fingerprint has 32 bytes")
-    return Fingerprint(raw)
-
-
 def _from_plain(kind: type, value: object) -> Path | Fingerprint:
-    if kind is Fingerprint and isinstance(value, bytes):
-        return _fingerprint(value)
+    # Most often, a file has the fingerprint of its folder's listing; both are in one entry, and become one object.
+    if kind is Fingerprint and isinstance(value, bytes) and len(value) == len(UNKNOWN_FINGERPRINT):
+        return Fingerprint(value)
     if kind is Path and isinstance(value, str):
         return Path(value)
-    raise NotImplementedError
+    raise ValueError(f"this is no {kind.__name__}")
 
 
 # These make most of the objects of a start; msgspec makes them several times as fast as their classes do.
 _encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-_decode: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=_from_plain).decode
+_decode: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=cast("Callable[[type, Any], Any]", _from_plain)).decode
 
 
 def encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
