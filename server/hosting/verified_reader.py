@@ -48,7 +48,7 @@ class VerifiedReader:
     def __init__(self, sources: Iterable[Source], reload: Callable[[Iterable[Path]], Awaitable[object]]) -> None:
         """Read from `sources`; `reload` brings the catalog up to date with changed paths, and announces that."""
         self._reload = reload
-        self._cache: OrderedDict[str, bytes] = OrderedDict()
+        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
         self._free = _CACHE_BYTES
         # A look at a remote file, or at one behind a link, may block, so a worker thread does it.
         self._remote = frozenset(source.root for source in sources if is_remote(source.root))
@@ -76,7 +76,7 @@ class VerifiedReader:
             if raw is None:
                 raw = await anyio.to_thread.run_sync(_from_disk, skill, file)
             if raw is not None:
-                self._store(file.digest, raw)
+                self._store(file.sha256, raw)
                 return skill, file, raw
             await self._reload([skill.location(file).path])
         raise InvalidRequestError(f"Resource changes while it is read; try again: {uri[:500]}")
@@ -102,12 +102,12 @@ class VerifiedReader:
         for file in islice(skill.content.files.values(), _AHEAD_FILES):
             if self._free - file.size < _CACHE_BYTES - _AHEAD_BYTES:
                 return
-            raw = self._at_once(skill, file) if file.digest not in self._cache else None
+            raw = self._at_once(skill, file) if file.sha256 not in self._cache else None
             if raw is not None:
-                self._store(file.digest, raw)
+                self._store(file.sha256, raw)
 
     def _from_memory(self, skill: Skill, file: SkillFile) -> bytes | None:
-        raw = self._cache.get(file.digest)
+        raw = self._cache.get(file.sha256)
         if raw is None or file.linked or self._is_remote(skill):
             return None
         try:
@@ -116,7 +116,7 @@ class VerifiedReader:
             return None
         if not unchanged:
             return None
-        self._cache.move_to_end(file.digest)
+        self._cache.move_to_end(file.sha256)
         return raw
 
     def _at_once(self, skill: Skill, file: SkillFile) -> bytes | None:
@@ -129,7 +129,7 @@ class VerifiedReader:
     def _is_remote(self, skill: Skill) -> bool:
         return skill.source.root in self._remote
 
-    def _store(self, digest: str, raw: bytes) -> None:
+    def _store(self, digest: bytes, raw: bytes) -> None:
         if digest not in self._cache:
             self._cache[digest] = raw
             self._free -= len(raw)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import struct
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -109,24 +110,50 @@ _MAX_HANDLES = 64
 # Folders that one reader keeps open; descriptors are limited.
 
 
-class Fingerprint(NamedTuple):
-    """A file's metadata, to detect changes: equal fingerprints most likely mean equal bytes."""
+_FINGERPRINT: Final = struct.Struct("<qqqQ")
+_LAST: Final = 2**63 - 1
+# Nanoseconds until the year 2262; some file systems have later times.
 
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
+
+class Fingerprint(bytes):
+    """A file's metadata, to detect changes: equal fingerprints most likely mean equal bytes.
+
+    These are the size, the times of the last write and the last change of metadata in ns, and the inode. A library has
+    a fingerprint of each file: packed, one takes 88 bytes, as a tuple of numbers 210.
+    """
+
+    __slots__ = ()
 
     @classmethod
     def of(cls, status: os.stat_result) -> Fingerprint:
         """Return the fingerprint in the result of a stat call."""
+        size, written = status.st_size, status.st_mtime_ns
         if os.name == "nt":
             # On Windows a directory entry has nothing else, and ctime is the time of creation.
-            return cls(status.st_size, status.st_mtime_ns, 0, 0)
-        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            return cls(_FINGERPRINT.pack(size, min(written, _LAST), 0, 0))
+        try:
+            return cls(_FINGERPRINT.pack(size, written, status.st_ctime_ns, status.st_ino))
+        except struct.error:
+            times = (max(-_LAST, min(each, _LAST)) for each in (written, status.st_ctime_ns))
+            return cls(_FINGERPRINT.pack(size, *times, status.st_ino))
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return int(_FINGERPRINT.unpack(self)[0])
+
+    @property
+    def mtime_ns(self) -> int:
+        """When the file was last written, in ns since 1970."""
+        return int(_FINGERPRINT.unpack(self)[1])
+
+    @property
+    def ctime_ns(self) -> int:
+        """When the file or its metadata was last changed, in ns since 1970; 0 on Windows."""
+        return int(_FINGERPRINT.unpack(self)[2])
 
 
-UNKNOWN_FINGERPRINT = Fingerprint(-1, -1, -1, -1)
+UNKNOWN_FINGERPRINT = Fingerprint(_FINGERPRINT.pack(-1, -1, -1, 0))
 """The fingerprint of a file with unreadable metadata; it equals no other, so that the file is read."""
 
 

@@ -58,10 +58,15 @@ def is_above_schedules(folder: str) -> bool:
     return folder.endswith("/agenvoy/skills")
 
 
-@lru_cache(maxsize=8192)
 def is_ignored(name: str) -> bool:
     """Tell whether a file or folder of this name is left out of all skills."""
-    return _IGNORED.fullmatch(name) is not None
+    return _kept_name(name) is None
+
+
+@lru_cache(maxsize=8192)
+def _kept_name(name: str) -> str | None:
+    """Return a name, the same object for frequent ones such as `references`; None if it is ignored."""
+    return None if _IGNORED.fullmatch(name) else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +146,8 @@ def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, know
     """
     found = ListingBuilder(known)
     for entry in entries:
-        name = entry.name
-        if is_ignored(name):
+        name = _kept_name(entry.name)
+        if name is None:
             continue
         try:
             # Most entries are files. A link is not one unless it is followed; a junction leads to a folder.
@@ -150,7 +155,7 @@ def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, know
                 status = entry.stat(follow_symlinks=False) if fingerprints else None
                 found.files.append((name, None if status is None else Fingerprint.of(status)))
             else:
-                _enter_other(entry, found)
+                _enter_other(name, entry, found)
         except OSError as error:
             # An entry deleted since the folder was opened is left out.
             if fault_of(error) is not Fault.ABSENT:
@@ -174,14 +179,14 @@ def reason_for(error: OSError) -> Reason:
     return Reason.PERMISSION_DENIED if fault_of(error) is Fault.DENIED else Reason.UNREADABLE
 
 
-def _enter_other(entry: os.DirEntry[str], found: ListingBuilder) -> None:
+def _enter_other(name: str, entry: os.DirEntry[str], found: ListingBuilder) -> None:
     """Add an entry that is not a file."""
     if entry.is_symlink() or _is_junction(entry):
-        found.refused.append((entry.name, Reason.SYMLINK))
+        found.refused.append((name, Reason.SYMLINK))
     elif entry.is_dir(follow_symlinks=False):
-        found.folders.append(entry.name)
+        found.folders.append(name)
     else:
-        found.refused.append((entry.name, Reason.SPECIAL_FILE))
+        found.refused.append((name, Reason.SPECIAL_FILE))
 
 
 def _is_junction(entry: os.DirEntry[str]) -> bool:

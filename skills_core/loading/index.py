@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 WORTHWHILE: Final = 200
 """Skills from which on a source is kept; a smaller one is loaded in less than a tenth of a second."""
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 # Of the tables; a file with another one is thrown away.
 
 _TABLES: Final = f"""

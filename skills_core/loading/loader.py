@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -140,8 +141,8 @@ class SkillReading:
         self.files[path] = known
         return True
 
-    def read(self, path: str, limit: int) -> bytes:
-        """Read a file, add it to the files, and return its bytes.
+    def read(self, path: str, limit: int, listed: Fingerprint | None = None) -> bytes:
+        """Read a file, add it to the files, and return its bytes; `listed` is its fingerprint in its folder's listing.
 
         Raises:
             FileRefusedError: it is outside of its root, is too large, or cannot be read.
@@ -151,8 +152,10 @@ class SkillReading:
         linked = self._locate(path)
         raw, fingerprint = self.load.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
         settled = max(fingerprint.mtime_ns, fingerprint.ctime_ns) < now - _RACY_NS
-        digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-        self.files[path] = SkillFile(path, len(raw), digest, _is_text(raw), fingerprint, settled, linked)
+        # Most often both are equal; then they are one object.
+        fingerprint = listed if listed == fingerprint else fingerprint
+        sha256 = hashlib.sha256(raw).digest()
+        self.files[path] = SkillFile(path, len(raw), sha256, _is_text(raw), fingerprint, settled, linked)
         return raw
 
     def enter(self, path: str, fingerprint: Fingerprint | None) -> None:
@@ -163,7 +166,7 @@ class SkillReading:
         if self.keep(path, fingerprint):
             return
         try:
-            self.read(path, MAX_FILE_SIZE)
+            self.read(path, MAX_FILE_SIZE, fingerprint)
         except FileRefusedError as error:
             kept = self.keep_last_read(path, error)
             deleted = error.fault is Fault.ABSENT and self._locate(path) is None
@@ -310,7 +313,7 @@ def load_content(load: SourceReading, folder: str, before: SkillContent | None) 
     if fault is not None:
         reading.note_unpublished(fault, main)
     published = instructions.fault is None and fault is None
-    folders = frozenset(_folders(folder, load.tree))
+    folders = shared_folders(frozenset(_folders(folder, load.tree)))
     notes = capped(reading.notes)
     content = SkillContent(
         folder, instructions, files, files.get(main), folders, notes, published, root=load.source.root
@@ -324,17 +327,17 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
         reading.note(
             Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every host finds", main
         )
-    plain = dict(listing.files)
+    listed = listing.file(main)
     known = before.instructions if before and before.main and before.main.path == main else None
     # Only a listed file can be unchanged: a refused entry may have its name.
-    if known is not None and main in plain and reading.keep(main, plain[main]):
+    if known is not None and listed is not None and reading.keep(main, listed[1]):
         return known
     refused = dict(listing.refused).get(main)
     if refused is not None:
         diagnostic = reading.diagnose(Severity.ERROR, refused, _REFUSALS[refused], main)
         return invalid_instructions(reading.folder_name, (diagnostic,), refused).head
     try:
-        raw = reading.read(main, MAX_MAIN_SIZE)
+        raw = reading.read(main, MAX_MAIN_SIZE, listed[1] if listed else None)
     except FileRefusedError as error:
         if reading.keep_last_read(main, error, may_keep=known is not None) and known is not None:
             return known
@@ -347,7 +350,7 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
 def _head_of(instructions: Instructions, main: SkillFile) -> InstructionsHead:
     """Return all but the body, which is kept apart while there is memory for it."""
     if instructions.body:
-        BODIES.keep((main.digest, instructions.body_offset), instructions.body)
+        BODIES.keep((main.sha256, instructions.body_offset), instructions.body)
     return instructions.head
 
 
@@ -375,6 +378,12 @@ def _load_others(reading: SkillReading, main: str, known: AbstractSet[str]) -> N
             reading.record_missing(refused, _REFUSALS[refused], path)
         else:
             reading.enter(path, fingerprint)
+
+
+@lru_cache(maxsize=1024)
+def shared_folders(folders: frozenset[str]) -> frozenset[str]:
+    """Return the same object for equal sets: most skills have `references`, `scripts`, both, or none."""
+    return folders
 
 
 def _folders(folder: str, tree: Tree) -> Iterator[str]:
@@ -440,11 +449,12 @@ def _load_document_main(
     reading: SkillReading, main: str, kind: SkillKind, before: SkillContent | SkillFile | None
 ) -> InstructionsHead | None:
     """Return the instructions, None if the file is not a skill."""
-    listed = reading.tree[reading.folder].file(main)
-    if before is not None and reading.keep(main, listed[1] if listed else None):
+    entry = reading.tree[reading.folder].file(main)
+    listed = entry[1] if entry else None
+    if before is not None and reading.keep(main, listed):
         return _known(before)
     try:
-        raw = reading.read(main, MAX_MAIN_SIZE)
+        raw = reading.read(main, MAX_MAIN_SIZE, listed)
     except FileRefusedError as error:
         if reading.keep_last_read(main, error) and before is not None:
             return _known(before)

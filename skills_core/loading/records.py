@@ -5,13 +5,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, fields
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from skills_core.diagnostics import Diagnostic, Reason
+from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
 from skills_core.disk.folders import Listing
 from skills_core.disk.scan import Tree, join, parent
 from skills_core.disk.sources import SkillKind
@@ -19,6 +21,7 @@ from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclarat
 from skills_core.format.gate import Gate
 from skills_core.format.instructions import InstructionsHead
 from skills_core.loading.discovery import LoadedSource, links_of, problems_of
+from skills_core.loading.loader import shared_folders
 from skills_core.skills.skill import SkillContent, SkillFile
 
 if TYPE_CHECKING:
@@ -55,15 +58,23 @@ class _Entry(msgspec.Struct, array_like=True, gc=False):
     texts: list[tuple[str, SkillFile]]
 
 
-def _from_text(kind: type, value: object) -> Path:
-    if kind is not Path or not isinstance(value, str):
-        raise NotImplementedError
-    return Path(value)
+def _plain(value: object) -> str | bytes:
+    return bytes(value) if isinstance(value, Fingerprint) else str(value)
+
+
+@lru_cache(maxsize=256)
+def _from_plain(kind: type, value: object) -> Path | Fingerprint:
+    # Most often, a file has the fingerprint of its folder's listing; both are in one entry, and become one object.
+    if kind is Fingerprint and isinstance(value, bytes) and len(value) == len(UNKNOWN_FINGERPRINT):
+        return Fingerprint(value)
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise ValueError(f"this is no {kind.__name__}")
 
 
 # These make most of the objects of a start; msgspec makes them several times as fast as their classes do.
-_encode: Final = msgspec.msgpack.Encoder(enc_hook=str).encode
-_decode: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=_from_text).decode
+_encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+_decode: Final = msgspec.msgpack.Decoder(_Entry, dec_hook=cast("Callable[[type, Any], Any]", _from_plain)).decode
 
 
 def encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
@@ -203,7 +214,7 @@ def _content(record: _Content, root: Path) -> SkillContent:
         read,
         MappingProxyType(files),
         record.files[0] if record.has_main else None,
-        record.folders,
+        shared_folders(record.folders),
         record.notes,
         record.published,
         record.kind,

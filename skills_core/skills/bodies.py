@@ -11,7 +11,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import Final, TypeAlias
 
-BodyKey: TypeAlias = tuple[str, int]
+BodyKey: TypeAlias = tuple[bytes, int]
 """The digest of a file, and the position of the body in its text: as a document, a file may have another body."""
 
 MAX_BYTES: Final = 32 * 1024 * 1024

@@ -100,23 +100,28 @@ class State(StrEnum):
 class SkillFile:
     """One file of a skill.
 
-    `path` is relative to the skill's folder, `digest` is `sha256:` and 64 hexadecimal digits, `text` tells that
-    the bytes are UTF-8 without NUL. `settled` is false if the file was written so shortly before it was read that a
+    `path` is relative to the skill's folder, `sha256` is the hash of the bytes, `text` tells that they are UTF-8
+    without NUL. `settled` is false if the file was written so shortly before it was read that a
     later change might keep its fingerprint; the next reload reads such a file again. `linked` is the location of the
     bytes if the path leads through a link.
     """
 
     path: str
     size: int
-    digest: str
+    sha256: bytes
     text: bool
     fingerprint: Fingerprint = field(compare=False)
     settled: bool = field(compare=False)
     linked: Location | None = field(default=None, compare=False)
 
+    @property
+    def digest(self) -> str:
+        """The hash of the bytes as text: `sha256:` and 64 hexadecimal digits."""
+        return f"sha256:{self.sha256.hex()}"
+
     def is_made_of(self, raw: bytes) -> bool:
         """Tell whether these are the bytes that were loaded."""
-        return self.digest == "sha256:" + hashlib.sha256(raw).hexdigest()
+        return self.sha256 == hashlib.sha256(raw).digest()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -185,14 +190,14 @@ class SkillContent:
             return self.instructions.body
         if self.main is None or not self.instructions.body_length:
             return ""
-        return BODIES.find((self.main.digest, self.instructions.body_offset))
+        return BODIES.find((self.main.sha256, self.instructions.body_offset))
 
     def keep_body(self, raw: bytes) -> str:
         """Return the body, and keep it in memory; `raw` are the verified bytes of the main file."""
         head = self.instructions
         text = raw.decode("utf-8")[head.body_offset : head.body_offset + head.body_length]
         if self.main is not None:
-            BODIES.keep((self.main.digest, head.body_offset), text)
+            BODIES.keep((self.main.sha256, head.body_offset), text)
         return text
 
     @property

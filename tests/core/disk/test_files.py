@@ -6,7 +6,8 @@ import os
 import shutil
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -73,6 +74,19 @@ def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fingerprint(root: Path, path: str) -> Fingerprint:
     return read_file(Location(root, path))[1]
+
+
+@pytest.mark.parametrize("changed", ["st_size", "st_mtime_ns", "st_ctime_ns", "st_ino"])
+@pytest.mark.parametrize("written", [-1, 10**18, 2**63 - 2, 2**64])
+def test_a_fingerprint_tells_of_each_number(changed: str, written: int) -> None:
+    """Some file systems have times that no number of 64 bits holds; the last one stands for all that follow."""
+    status = SimpleNamespace(st_size=5, st_mtime_ns=written, st_ctime_ns=written, st_ino=2**64 - 2)
+    found = Fingerprint.of(cast("os.stat_result", status))
+    assert (found.size, found.mtime_ns) == (5, min(written, 2**63 - 1))
+    vars(status)[changed] += 1
+    other = Fingerprint.of(cast("os.stat_result", status))
+    is_seen = os.name != "nt" or changed in {"st_size", "st_mtime_ns"}
+    assert (other != found) is (is_seen and (written < 2**63 or not changed.endswith("time_ns")))
 
 
 @pytest.mark.usefixtures("in_memory")

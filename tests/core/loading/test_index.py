@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Source
+from skills_core.disk.files import Fingerprint
 from skills_core.disk.scan import Tree
 from skills_core.disk.sources import SkillKind, Strictness
 from skills_core.loading import index as index_module
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parents[3] / "sample_skills"
 POSIX = os.name != "nt"
+NUMBERS = ["size", "mtime_ns", "ctime_ns", "inode"]
 
 EVERY_FIELD = """\
 license: MIT
@@ -133,6 +135,16 @@ def test_what_is_restored_is_what_was_loaded(source: Source, path: Path, strictn
 
 
 @pytest.mark.usefixtures("later")
+def test_a_file_and_its_listing_share_a_fingerprint(source: Source, path: Path) -> None:
+    saved(source, path)
+    for loaded in (load_source(source), SourceIndex(path).restore(source)):
+        assert loaded is not None
+        for place, content in loaded.contents.items():
+            for name, fingerprint in loaded.tree[place].files if place in loaded.tree else ():
+                assert content.files[name].fingerprint is fingerprint
+
+
+@pytest.mark.usefixtures("later")
 def test_only_its_user_can_read_the_file(source: Source, path: Path) -> None:
     saved(source, path)
     assert not POSIX or stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -198,7 +210,7 @@ def test_a_torn_file_is_as_good_as_none(
 
 
 @pytest.mark.usefixtures("later")
-@pytest.mark.parametrize("field", ["size", "mtime_ns", "ctime_ns", "inode", "settled", "name"])
+@pytest.mark.parametrize("field", [*NUMBERS, "settled", "name"])
 def test_an_entry_counts_only_for_the_files_that_it_was_made_of(source: Source, path: Path, field: str) -> None:
     loaded = load_source(source)
     place = "owner/nested"
@@ -208,10 +220,12 @@ def test_an_entry_counts_only_for_the_files_that_it_was_made_of(source: Source, 
     assert found is not None
     front = replace(content.instructions.frontmatter, description="forged")
     settled, print_ = field != "settled", found
-    if field in found._fields:
-        print_ = found._replace(**{field: getattr(found, field) + 1})
+    if field in NUMBERS:
+        # Eight bytes for each of the numbers.
+        at = 8 * NUMBERS.index(field)
+        print_ = Fingerprint(found[:at] + bytes([found[at] ^ 1]) + found[at + 1 :])
     name = "skill.md" if field == "name" else name
-    main = replace(content.main, path=name, digest="sha256:" + 64 * "0", fingerprint=print_, settled=settled)
+    main = replace(content.main, path=name, sha256=bytes(32), fingerprint=print_, settled=settled)
     forged = replace(
         content,
         instructions=replace(content.instructions, frontmatter=front),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skills_core import SelectionPolicy
-from skills_core.selection.bm25 import SkillRows
+from skills_core.selection.bm25 import SkillRows, count_members
 from skills_core.selection.postings import Postings, TextIndex
 from skills_core.selection.ranking import SkillSearch
 
@@ -181,3 +184,10 @@ def test_the_best_are_the_same_whichever_words_are_looked_up_last(skills: tuple[
             best = search.select(skills, query, SelectionPolicy(top, 0.0))
             assert [(match.skill, match.why) for match in best] == [(each.skill, each.why) for each in everything[:top]]
             assert [match.score for match in best] == pytest.approx([match.score for match in everything[:top]])
+
+
+@given(data=st.data())
+def test_members_are_counted_whatever_their_number(data: st.DataObject) -> None:
+    members = bytearray([0, *data.draw(st.lists(st.sampled_from([1, 1, 1, 0]), min_size=1, max_size=80))])
+    rows = sorted(data.draw(st.sets(st.integers(1, len(members) - 1))))
+    assert count_members(array("I", rows), members, members.count(0)) == sum(members[row] for row in rows)

@@ -144,7 +144,7 @@ def test_contents_are_equal_by_their_digests(one: Callable[[], Library]) -> None
 
 
 def test_a_text_that_does_not_fit_takes_the_place_of_the_one_used_longest_ago() -> None:
-    texts = {("sha256:" + str(number), 0): str(number) * 1000 for number in range(4)}
+    texts = {(bytes([number]), 0): str(number) * 1000 for number in range(4)}
     first, second, third, fourth = texts
     kept = Bodies(3 * 1500)
     for key in (first, second, third):
@@ -160,7 +160,7 @@ def test_texts_that_are_kept_are_those_that_were_given_and_never_more_than_fit(
 ) -> None:
     kept, given_last = Bodies(budget), dict[bodies.BodyKey, str]()
     for number, text in steps:
-        key = str(number), number
+        key = bytes([number]), number
         # Equal keys mean equal texts.
         given_last.setdefault(key, text)
         kept.keep(key, given_last[key])
@@ -189,7 +189,7 @@ def test_the_body_that_is_read_is_the_one_that_was_parsed(text: str, front: str,
         root = Path(folder).resolve()
         (root / name).write_bytes(raw)
         fingerprint = Fingerprint.of((root / name).stat())
-        main = skill.SkillFile(name, len(raw), f"sha256:{sha256(raw).hexdigest()}", True, fingerprint, True)
+        main = skill.SkillFile(name, len(raw), sha256(raw).digest(), True, fingerprint, True)
         content = skill.SkillContent("", parsed.head, {name: main}, main, root=root)
         assert content.body == parsed.body
     whole = replace(content, instructions=parsed)
