@@ -18,6 +18,7 @@ MAX_DESCRIPTION: Final = 300
 """Most characters of a description in a line: enough to choose by, and ten matches stay a page."""
 
 _MAX_REASONS: Final = 3
+_MAX_ALIKE: Final = 3
 _ELLIPSIS: Final = "…"
 
 _NONE_FITS: Final = (
@@ -37,11 +38,20 @@ def render_matches(matches: Sequence[Match], shown: int | None = None) -> list[s
 
 
 def render_match(match: Match) -> str:
-    """Return a match as `name: description (why)`, where the reason may be missing."""
+    """Return a match as `name: description (why); and 2 alike: name, name`; what there is not is left out."""
     description = cut_at_word(entry_text(match.skill), MAX_DESCRIPTION)
     text = f"{match.skill.key}: {description}" if description else match.skill.key
     reason = reason_in_words(match)
-    return escape_line(f"{text} ({reason})" if reason else text)
+    others = f"; and {alike}" if (alike := alike_in_words(match)) else ""
+    return escape_line(f"{text} ({reason}){others}" if reason else f"{text}{others}")
+
+
+def alike_in_words(match: Match) -> str:
+    """Return for how many other skills a match stands, with the first of their names; empty if for none."""
+    if not match.alike:
+        return ""
+    names = ", ".join(skill.key for skill in match.alike[:_MAX_ALIKE])
+    return f"{len(match.alike)} alike: {names}{', ' + _ELLIPSIS if len(match.alike) > _MAX_ALIKE else ''}"
 
 
 def reason_in_words(match: Match) -> str:

@@ -89,7 +89,8 @@ def _walk(number: int) -> Sequence[int]:
 
 def similarity(one: bytes, other: bytes) -> float:
     """Return the estimated Jaccard similarity of two texts by their signatures, from 0 to 1."""
-    return sum(map(eq, memoryview(one).cast("H"), memoryview(other).cast("H"))) / BINS
+    equal: int = sum(map(eq, memoryview(one).cast("H"), memoryview(other).cast("H")))
+    return equal / BINS
 
 
 def alike(signatures: Sequence[bytes], pause: Callable[[], None] = lambda: None) -> list[Alike]:
