@@ -12,6 +12,7 @@ from skills_core.selection.policy import menu_of
 
 if TYPE_CHECKING:
     from skills_core.selection.policy import Match
+    from skills_core.skills.skill import Skill
 
 
 MAX_DESCRIPTION: Final = 300
@@ -50,8 +51,13 @@ def alike_in_words(match: Match) -> str:
     """Return for how many other skills a match stands, with the first of their names; empty if for none."""
     if not match.alike:
         return ""
-    names = ", ".join(skill.key for skill in match.alike[:_MAX_ALIKE])
-    return f"{len(match.alike)} alike: {names}{', ' + _ELLIPSIS if len(match.alike) > _MAX_ALIKE else ''}"
+    return f"{len(match.alike)} alike: {names_in_short(match.alike, _MAX_ALIKE)}"
+
+
+def names_in_short(skills: Sequence[Skill], most: int) -> str:
+    """Return the first names of skills, with an ellipsis if there are more."""
+    names = ", ".join(skill.key for skill in skills[:most])
+    return f"{names}, {_ELLIPSIS}" if len(skills) > most else names
 
 
 def reason_in_words(match: Match) -> str:
