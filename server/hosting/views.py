@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from skills_core.live.library import Library
     from skills_core.selection.fusion import Reranker
     from skills_core.selection.policy import Match, SelectionPolicy
+    from skills_core.selection.twins import Twins
     from skills_core.skills.skill import Skill
 
 
@@ -53,6 +54,12 @@ COMMON_VIEW: ViewName = frozenset()
 
 MAX_VIEWS = 64
 """Most views whose snapshots are kept while no client listens to them; a further request builds a snapshot again."""
+
+_DEEPER = (3, 30)
+# How many times as many skills as are asked for are searched where some are alike: the second if the first are too few.
+
+_DEEPEST = 1000
+# Most skills that are searched for this.
 
 _TOGETHER = 500
 # So many events are published without a pause.
@@ -127,6 +134,40 @@ class View(Snapshot):
         `words_only` ranks without embeddings.
         """
         return self.kept.search.select(self.catalog.offered, query, policy, words_only=words_only)
+
+    def search_distinct(self, query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
+        """Search like `search`; of skills that are alike, the best one stands for those that the policy admits."""
+        search, offered = self.kept.search, self.catalog.offered
+        twins = search.twins
+        found: list[Match] = []
+        for deeper in _DEEPER if twins else (1,):
+            deep = replace(policy, top_k=min(policy.top_k * deeper, max(policy.top_k, _DEEPEST)))
+            matches = search.select(offered, query, deep)
+            found = self._without_twins(matches, twins, policy)
+            if len(found) >= policy.top_k or len(matches) < deep.top_k:
+                break
+        return found[: policy.top_k]
+
+    def alike_to(self, skill: Skill) -> list[Skill]:
+        """Return the other offered skills that are nearly the same as one; none before the skills are compared."""
+        return self._alike(self.kept.search.twins, skill) if self.kept.is_searched else []
+
+    def _alike(self, twins: Twins, skill: Skill) -> list[Skill]:
+        # A skill of a former catalog may have become another one.
+        return [each for each in twins.of(skill) if each is not skill and self.catalog.get(each.key) is each]
+
+    def _without_twins(self, matches: Iterable[Match], twins: Twins, policy: SelectionPolicy) -> list[Match]:
+        admits = policy.admission()
+        said: set[int] = set()
+        found: list[Match] = []
+        for match in matches:
+            if id(match.skill) in said:
+                continue
+            alike = self._alike(twins, match.skill)
+            said.update(map(id, alike))
+            others = tuple(each for each in alike if admits(each.frontmatter.tags))
+            found.append(replace(match, alike=others) if others else match)
+        return found
 
     def prepare_search(self, pause: Callable[[], None]) -> None:
         """Index the offered skills, so that a search need not; `pause` is called often, and may block."""

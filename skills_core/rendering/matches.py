@@ -12,12 +12,14 @@ from skills_core.selection.policy import menu_of
 
 if TYPE_CHECKING:
     from skills_core.selection.policy import Match
+    from skills_core.skills.skill import Skill
 
 
 MAX_DESCRIPTION: Final = 300
 """Most characters of a description in a line: enough to choose by, and ten matches stay a page."""
 
 _MAX_REASONS: Final = 3
+_MAX_ALIKE: Final = 3
 _ELLIPSIS: Final = "…"
 
 _NONE_FITS: Final = (
@@ -37,11 +39,25 @@ def render_matches(matches: Sequence[Match], shown: int | None = None) -> list[s
 
 
 def render_match(match: Match) -> str:
-    """Return a match as `name: description (why)`, where the reason may be missing."""
+    """Return a match as `name: description (why); and 2 alike: name, name`; what there is not is left out."""
     description = cut_at_word(entry_text(match.skill), MAX_DESCRIPTION)
     text = f"{match.skill.key}: {description}" if description else match.skill.key
     reason = reason_in_words(match)
-    return escape_line(f"{text} ({reason})" if reason else text)
+    others = f"; and {alike}" if (alike := alike_in_words(match)) else ""
+    return escape_line(f"{text} ({reason}){others}" if reason else f"{text}{others}")
+
+
+def alike_in_words(match: Match) -> str:
+    """Return for how many other skills a match stands, with the first of their names; empty if for none."""
+    if not match.alike:
+        return ""
+    return f"{len(match.alike)} alike: {names_in_short(match.alike, _MAX_ALIKE)}"
+
+
+def names_in_short(skills: Sequence[Skill], most: int) -> str:
+    """Return the first names of skills, with an ellipsis if there are more."""
+    names = ", ".join(skill.key for skill in skills[:most])
+    return f"{names}, {_ELLIPSIS}" if len(skills) > most else names
 
 
 def reason_in_words(match: Match) -> str:

@@ -24,6 +24,7 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import FileUnavailableError, SkillChangedError
 from skills_core.selection.fulltext import FIELDS, texts_of, texts_without_body
 from skills_core.selection.policy import Band
+from skills_core.selection.twins import signature
 
 if TYPE_CHECKING:
     from skills_core.selection.policy import SelectionPolicy
@@ -51,8 +52,10 @@ _MAX_FOUND = 2_000
 _MANY_GAPS = 16
 # Looking up a row that is no member costs as much as looking at this many rows.
 
-IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...]]
-"""What the index needs of a content: its key and its texts."""
+_DESCRIPTION, _BODY = FIELDS.index("description"), FIELDS.index("body")
+
+IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...], bytes]
+"""What the index needs of a content: its key, its texts and the signature of its description and its body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +114,12 @@ class SkillRows:
     """The skills of one search, and the rows of their contents in an index. It is used by one thread at a time."""
 
     def __init__(self, texts: TextIndex) -> None:
-        """Start without skills."""
-        self._texts = texts
+        """Start without skills, with an index of texts."""
+        self.texts = texts
         self._forget()
 
     def _forget(self) -> None:
-        self._generation = self._texts.generation
+        self._generation = self.texts.generation
         self._skills: tuple[Skill, ...] = ()
         # In the order of the skills: the row of each, 0 if its content is not indexed.
         self._rows = array("q")
@@ -132,7 +135,7 @@ class SkillRows:
     @property
     def is_current(self) -> bool:
         """Whether the index still has what it had at the last update."""
-        return self._generation == self._texts.generation
+        return self._generation == self.texts.generation
 
     @property
     def missing(self) -> int:
@@ -141,7 +144,7 @@ class SkillRows:
 
     def update(self, skills: tuple[Skill, ...]) -> None:
         """Search `skills` from now on: find the rows of those that the index has; `fill` adds the others."""
-        if self._texts.follow() != self._generation:
+        if self.texts.follow() != self._generation:
             self._forget()
         before = self._skills
         if before is skills:
@@ -152,7 +155,7 @@ class SkillRows:
         new = skills[start : len(skills) - end]
         known = {id(skill.content): row for skill, row in zip(old, old_rows, strict=True) if row}
         coming = {id(skill.content): skill.content for skill in new if id(skill.content) not in known}
-        known |= zip(coming, self._texts.rows_of([*map(key_of, coming.values())]), strict=True)
+        known |= zip(coming, self.texts.rows_of([*map(key_of, coming.values())]), strict=True)
         new_rows = array("q", (known[id(skill.content)] for skill in new))
         for skill, row in zip(old, old_rows, strict=True):
             self._leave(skill, row)
@@ -175,24 +178,30 @@ class SkillRows:
     def read(content: SkillContent) -> IndexedTexts:
         """Return the key and the texts of a content, without the body if it cannot be read. Any thread may call it."""
         try:
-            return key_of(content), texts_of(content)
+            texts = texts_of(content)
+            return key_of(content), texts, signature((texts[_DESCRIPTION], texts[_BODY]))
         except (SkillChangedError, FileUnavailableError) as error:
             # The reload that is due brings another content.
             logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
-            return key_of(content, has_body=False), texts_without_body(content)
+            return key_of(content, has_body=False), texts_without_body(content), b""
 
     def fill(self, contents: Sequence[SkillContent], texts: Sequence[IndexedTexts]) -> None:
         """Index contents that may be lacking."""
-        known = dict(texts)
-        rows = dict(zip(known, self._texts.add(known), strict=True))
+        known = {key: fields for key, fields, _ in texts}
+        signatures = {key: signed for key, _, signed in texts}
+        rows = dict(zip(known, self.texts.add(known, signatures), strict=True))
         if not self.is_current:
             return
-        for content, (key, _) in zip(contents, texts, strict=True):
+        for content, (key, _, _) in zip(contents, texts, strict=True):
             _, places = self._lacking.pop(id(content), (content, ()))
             for place in places:
                 self._rows[place] = row = rows[key]
                 self._join(self._skills[place], row)
         self._changed()
+
+    def indexed(self) -> list[tuple[Skill, int]]:
+        """Return the skills that are indexed, each with its row."""
+        return [(skill, row) for skill, row in zip(self._skills, self._rows, strict=True) if row]
 
     def _changed(self) -> None:
         self._counts = {}
@@ -203,17 +212,17 @@ class SkillRows:
             self._enlarge()
             if row not in self._at:
                 self._members[row] = 1
-                self._words += self._texts.lengths[row]
+                self._words += self.texts.lengths[row]
             self._at[row] = (*self._at.get(row, ()), skill)
 
     def _enlarge(self) -> None:
         """Make room for the rows that the index has."""
-        if (more := len(self._texts.lengths) - len(self._members)) > 0:
+        if (more := len(self.texts.lengths) - len(self._members)) > 0:
             self._members.extend(bytes(more))
 
     def _postings(self, stem: str) -> Postings:
         """Return the postings of a stem, with room for their rows: other searches may add some at any time."""
-        postings = self._texts.postings(stem)
+        postings = self.texts.postings(stem)
         self._enlarge()
         return postings
 
@@ -225,7 +234,7 @@ class SkillRows:
             else:
                 del self._at[row]
                 self._members[row] = 0
-                self._words -= self._texts.lengths[row]
+                self._words -= self.texts.lengths[row]
 
     def search(
         self, words: Sequence[str], policy: SelectionPolicy, also: Sequence[Skill] = ()
@@ -250,7 +259,7 @@ class SkillRows:
         """Return the words with their inverse document frequency; words with the same stem are one term."""
         total = len(self._at)
         word_of: dict[str, str] = {}
-        for word, stem in self._texts.stems.of(words).items():
+        for word, stem in self.texts.stems.of(words).items():
             word_of.setdefault(stem, word)
         counts = {stem: self._count(stem) for stem in word_of}
         weights = {stem: log(1 + (total - count + 0.5) / (count + 0.5)) for stem, count in counts.items()}
@@ -292,7 +301,7 @@ class SkillRows:
 
     def _add(self, scores: dict[int, float], stem: str, weight: float) -> None:
         base, by_length = self._norms()
-        lengths = self._texts.lengths
+        lengths = self.texts.lengths
         weight *= _SATURATION + 1
         rows, counts, _ = self._postings(stem)
         found: Iterable[tuple[int, int]] = zip(rows, counts, strict=True)
@@ -304,10 +313,10 @@ class SkillRows:
     def _complete(self, scores: dict[int, float], stems: Iterable[tuple[str, float]]) -> None:
         """Add to the rows with a score what further stems give them."""
         base, by_length = self._norms()
-        lengths = self._texts.lengths
+        lengths = self.texts.lengths
         found = [*scores]
         for stem, weight in stems:
-            postings = self._texts.postings(stem)
+            postings = self.texts.postings(stem)
             for row, at in _places(postings, found):
                 count = postings.counts[at]
                 scores[row] += weight * (_SATURATION + 1) * count / (count + base + by_length * lengths[row])
@@ -330,7 +339,7 @@ class SkillRows:
         """Return the reasons for each of the hits."""
         found: dict[int, dict[str, int]] = {hit.row: {} for hit in hits}
         for stem in terms.words:
-            postings = self._texts.postings(stem)
+            postings = self.texts.postings(stem)
             for row, at in _places(postings, found):
                 found[row][stem] = postings.fields[at]
         return [_reasons(found[hit.row], terms) for hit in hits]

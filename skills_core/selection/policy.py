@@ -67,6 +67,7 @@ class Match:
 
     `relative` is the score as a share of the best match's, from 0 to 1. `weak` means that the skill covers little of
     the query. `why` maps fields of the skill (`name`, `description`, `tags`, `body`) to the query's words in them.
+    `alike` are other skills for which this one stands, because they are nearly the same.
     """
 
     skill: Skill
@@ -75,6 +76,7 @@ class Match:
     relative: float = 1.0
     weak: bool = False
     why: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    alike: tuple[Skill, ...] = ()
 
     @property
     def for_log(self) -> str:

@@ -24,6 +24,7 @@ from typing import NamedTuple, TypeVar
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import make_private
 from skills_core.selection.fulltext import FIELDS, Stems
+from skills_core.selection.twins import checked_signature
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +33,8 @@ _WEIGHTS = dict(zip(FIELDS, (10, 8, 5, 1), strict=True))
 
 _BITS = {field: 1 << number for number, field in enumerate(FIELDS)}
 
-_VERSION = "1"
-# Of the tables and of what makes words and stems; a file of another version is emptied.
+_VERSION = "2"
+# Of the tables and of what makes words, stems and signatures; a file of another version is emptied.
 
 _MAX_ROW = 50_000_000
 # What a damaged file says beyond must not fill the memory.
@@ -47,6 +48,8 @@ _COLUMNS = ", ".join(FIELDS)
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about(name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
     "CREATE TABLE IF NOT EXISTS contents(row INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB UNIQUE, length INTEGER)",
+    # Apart from the contents, of which the keys are read most.
+    "CREATE TABLE IF NOT EXISTS signatures(row INTEGER PRIMARY KEY, signature BLOB)",
     # Contentless: the texts are those of the files.
     f"CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5({_COLUMNS}, content='', tokenize='porter unicode61')",
 )
@@ -96,9 +99,22 @@ class TextIndex:
         """Return the row of each key; 0 if it is not indexed."""
         return self._safely(lambda: self._found(keys), lambda: [0] * len(keys))
 
-    def add(self, texts: Mapping[bytes, Sequence[str]]) -> list[int]:
-        """Index texts that are not indexed yet, by key and in the order of `fulltext.FIELDS`; return their rows."""
-        return self._safely(lambda: self._added(texts), lambda: self._added(texts))
+    def add(self, texts: Mapping[bytes, Sequence[str]], signatures: Mapping[bytes, bytes] | None = None) -> list[int]:
+        """Index texts that are not indexed yet, by key and in the order of `fulltext.FIELDS`; return their rows.
+
+        `signatures` are those of `twins.signature`, by key.
+        """
+        given = signatures or {}
+        return self._safely(lambda: self._added(texts, given), lambda: self._added(texts, given))
+
+    def signatures_of(self, rows: Sequence[int]) -> list[bytes]:
+        """Return the signature of each row; empty for those that have none."""
+        return self._safely(lambda: self._signatures(rows), lambda: [b""] * len(rows))
+
+    def _signatures(self, rows: Sequence[int]) -> list[bytes]:
+        read = "SELECT signature FROM signatures WHERE row = ?"
+        found = (self._db.execute(read, (row,)).fetchone() for row in rows)
+        return [checked_signature(one[0]) if one else b"" for one in found]
 
     def postings(self, stem: str) -> Postings:
         """Return the postings of a stem, also those of rows that the caller does not know."""
@@ -163,7 +179,7 @@ class TextIndex:
         self.lengths[row] = length
         return row
 
-    def _added(self, texts: Mapping[bytes, Sequence[str]]) -> list[int]:
+    def _added(self, texts: Mapping[bytes, Sequence[str]], signatures: Mapping[bytes, bytes]) -> list[int]:
         with self._transaction():
             self._follow()
             rows = self._found(texts)
@@ -172,6 +188,8 @@ class TextIndex:
                     continue
                 row = self._db.execute("INSERT INTO contents(key) VALUES (?)", (key,)).lastrowid or 0
                 self._db.execute(_ADD, (row, *fields))
+                if signed := signatures.get(key):
+                    self._db.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?)", (row, signed))
                 (sizes,) = self._db.execute("SELECT sz FROM texts_docsize WHERE id = ?", (row,)).fetchone()
                 length = sum(_numbers(sizes))
                 self._db.execute("UPDATE contents SET length = ? WHERE row = ?", (length, row))
@@ -217,6 +235,7 @@ class TextIndex:
             self._written = str(int(self._written) + 1)
             self._db.execute("INSERT INTO texts(texts) VALUES ('delete-all')")
             self._db.execute("DELETE FROM contents")
+            self._db.execute("DELETE FROM signatures")
             self._db.execute("INSERT OR REPLACE INTO about VALUES ('generation', ?)", (self._written,))
         self._forget()
 
@@ -252,6 +271,7 @@ def _connected(owner: object, path: Path | None) -> sqlite3.Connection:
     if known != (_VERSION,):
         database.execute("INSERT INTO texts(texts) VALUES ('delete-all')")
         database.execute("DELETE FROM contents")
+        database.execute("DELETE FROM signatures")
         database.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (_VERSION,))
     database.execute("COMMIT")
     database.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab(main, texts, instance)")

@@ -25,6 +25,7 @@ from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.postings import TextIndex
+from skills_core.selection.twins import Twins, alike
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -135,7 +136,10 @@ _Ranked = TypeVar("_Ranked", Hit, Match)
 
 
 class SkillSearch:
-    """A search over skills, which may be shared between threads."""
+    """A search over skills, which may be shared between threads.
+
+    `twins` are the alike ones among the skills that `warm` indexed last.
+    """
 
     def __init__(
         self,
@@ -157,6 +161,9 @@ class SkillSearch:
         index = self._own if texts is None else texts
         self._index = None if index is None else SkillRows(index)
         self._lexical = SkillIndex()
+        self.twins = Twins()
+        # The skills among which these were found.
+        self._compared: tuple[Skill, ...] = ()
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
 
@@ -167,13 +174,17 @@ class SkillSearch:
             return 0 if self._index is None else self._index.missing
 
     def warm(self, skills: tuple[Skill, ...], pause: Callable[[], None] = lambda: None) -> None:
-        """Index skills ahead; `pause` is called often and may block. Others may search meanwhile."""
+        """Index skills ahead and find those that are alike; `pause` is called often and may block.
+
+        Others may search meanwhile.
+        """
         index = self._index
         while index is not None:
             with self._lock:
                 index.update(skills)
                 contents = index.lacking(_BATCH)
             if not contents:
+                self._find_twins(index, skills, pause)
                 return
             texts: list[IndexedTexts] = []
             for content in contents:
@@ -181,6 +192,19 @@ class SkillSearch:
                 texts.append(index.read(content))
             with self._lock:
                 index.fill(contents, texts)
+
+    def _find_twins(self, index: SkillRows, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
+        if self._compared is skills:
+            return
+        with self._lock:
+            found = index.indexed()
+        signatures: list[bytes] = []
+        for begin in range(0, len(found), _BATCH):
+            pause()
+            signatures += index.texts.signatures_of([row for _, row in found[begin : begin + _BATCH]])
+        groups = alike(signatures, pause)
+        self.twins = Twins([[found[member][0] for member in group.members] for group in groups])
+        self._compared = skills
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False

@@ -18,9 +18,10 @@ from skills_core.diagnostics import agreeing, counted, one_line, printable, shor
 from skills_core.disk.sources import SkillKind
 from skills_core.evals.triggers.queries import QueryFileError, queries_of_skill
 from skills_core.evals.triggers.ranks import MIN_QUERIES, rank_query
-from skills_core.selection.fulltext import fold, query_words
+from skills_core.selection.fulltext import fold, index_text, query_words
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 from skills_core.selection.rivals import NEAREST, CatalogWords
+from skills_core.selection.twins import alike, signature
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
@@ -151,13 +152,19 @@ class DuplicateKind(StrEnum):
     DESCRIPTION = "description"
     """The description, apart from case, accents and punctuation."""
 
+    ALIKE = "alike"
+    """Most of the description and the body: each skill shares it with another one of the group."""
+
     SIMILAR_DESCRIPTION = "similar_description"
     """Most words of the description: each skill shares them with another one of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Skills that have something in common; `share` is the smallest of the shares of words that connect them."""
+    """Skills that have something in common; `share` is the smallest of the shares of words that connect them.
+
+    Where they are alike, these are runs of words.
+    """
 
     kind: DuplicateKind
     skills: tuple[Skill, ...]
@@ -165,8 +172,9 @@ class Duplicates:
 
 
 def duplicates(skills: Sequence[Skill]) -> tuple[Duplicates, ...]:
-    """Return the groups of skills that are equal, then those with similar descriptions."""
+    """Return the groups of skills that are equal, then those that are alike or have similar descriptions."""
     bodies = _groups(skills, (_body_digest(skill) for skill in skills))
+    signatures = [signature(map(index_text, (skill.description, skill.body))) for skill in skills]
     texts = [" ".join(fold(skill.description).split()) for skill in skills]
     # Of equal descriptions, one is compared with the others.
     distinct = list(dict(zip(reversed(texts), reversed(skills), strict=True)).values())[::-1]
@@ -174,6 +182,12 @@ def duplicates(skills: Sequence[Skill]) -> tuple[Duplicates, ...]:
     return (
         *(Duplicates(DuplicateKind.BODY, group) for group in bodies),
         *(Duplicates(DuplicateKind.DESCRIPTION, group) for group in _groups(skills, texts)),
+        *(
+            Duplicates(DuplicateKind.ALIKE, group, found.least)
+            for found in alike(signatures)
+            # Of equal bodies is told already.
+            if (group := tuple(skills[number] for number in found.members)) not in bodies
+        ),
         *(
             Duplicates(DuplicateKind.SIMILAR_DESCRIPTION, tuple(distinct[number] for number in group), share)
             for group, share in similar
@@ -363,6 +377,7 @@ _LACKS = {
 _IN_COMMON = {
     DuplicateKind.BODY: "the same body",
     DuplicateKind.DESCRIPTION: "the same description",
+    DuplicateKind.ALIKE: "most of the description and the body",
     DuplicateKind.SIMILAR_DESCRIPTION: "nearly the same description",
 }
 

@@ -13,6 +13,7 @@ from server.capabilities.web.catalog_page import skill_address
 from server.html.markdown import render_markdown
 from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import printable
+from skills_core.rendering.matches import names_in_short
 from skills_core.skills.skill import State
 from skills_core.skills.withheld_files import files_for_models
 
@@ -30,6 +31,7 @@ MAX_SHOWN: Final = 256 * 1024
 
 _CHARACTERS_OF_A_TOKEN: Final = 4
 _MARKDOWN: Final = (".md", ".markdown")
+_MAX_ALIKE: Final = 10
 
 
 class ShownPanel(NamedTuple):
@@ -116,6 +118,8 @@ def _facts(skill: Skill, visit: Visit) -> Iterable[tuple[str, object]]:
         yield "License", front.license
     if front.tags:
         yield "Tags", ", ".join(front.tags)
+    if alike := visit.view.alike_to(skill):
+        yield "Alike", f"{len(alike)}: {names_in_short(alike, _MAX_ALIKE)}"
     yield "Address", skill.uri
     yield "Source", str(skill.source.root) if visit.is_operator else skill.source.scope.value
     if skill.digest:

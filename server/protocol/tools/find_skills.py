@@ -16,7 +16,7 @@ from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import note_found
 from server.wire.params import InvalidRequestError, string, strings
 from skills_core.rendering.escaping import escape_line
-from skills_core.rendering.matches import reason_in_words, render_matches
+from skills_core.rendering.matches import alike_in_words, reason_in_words, render_matches
 from skills_core.selection.policy import menu_of
 from skills_core.selection.ranking import TOP_TEN
 
@@ -44,6 +44,7 @@ _MATCH = object_of(
     weak={"type": "boolean", "description": "Little of the query is in the skill."},
     uri=TEXT,
 )
+_MATCH["properties"]["alike"] = {**TEXT, "description": "Skills that are nearly the same, for which it stands."}
 _OUTPUT = {
     "type": "object",
     "properties": {
@@ -110,7 +111,7 @@ async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
     view = call.view
 
     def search() -> tuple[list[Match], int]:
-        return view.search(query, policy), view.unsearched
+        return view.search_distinct(query, policy), view.unsearched
 
     matches, unsearched = await host.searches.run(call.ctx, search)
     loading = loading_text(view.catalog)
@@ -150,6 +151,7 @@ def _described(match: Match) -> dict[str, Any]:
         "why": reason_in_words(match),
         "weak": match.weak,
         "uri": skill.uri,
+        **({"alike": alike} if (alike := alike_in_words(match)) else {}),
     }
 
 

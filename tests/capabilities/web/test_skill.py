@@ -6,9 +6,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import anyio.to_thread
 import pytest
 
 from server.capabilities.web.part import WebPage
+from server.hosting.views import COMMON_VIEW
 from skills_core.disk.sources import explicit_sources
 from tests.capabilities.web.operators import let_in
 from tests.capabilities.web.test_catalog import page
@@ -84,3 +86,17 @@ async def test_places_on_the_disk_are_for_operators(
     assert "is not trusted" in listed.text
     assert not [text for text in texts if str(skills) in text]
     assert str(skills / "first") in of_operator
+
+
+async def test_alike_skills_are_named(skills: Path, make_skill: MakeSkill) -> None:
+    body = " ".join(f"Write field {number} into row {number * 7}." for number in range(60))
+    for name in ("form", "fork"):
+        make_skill(name, body=f"{body} As {name}.")
+    make_skill("letter", body="Be polite.")
+    async with serving(skills) as served:
+        view = served.host.view_called(COMMON_VIEW)
+        await anyio.to_thread.run_sync(view.prepare_search, lambda: None)
+        shown = (await page(served, "/page/skill/form")).text
+        alone = (await page(served, "/page/skill/letter")).text
+    assert '<dt>Alike</dt><dd dir="auto">1: fork</dd>' in shown
+    assert "<dt>Alike</dt>" not in alone

@@ -158,7 +158,8 @@ def test_a_search_over_some_leaves_others_out_until_they_are_indexed(skills: tup
     assert search.unsearched == 20
     paused: list[int] = []
     search.warm(skills, lambda: paused.append(1))
-    assert (search.unsearched, len(paused)) == (0, 20)
+    assert search.unsearched == 0
+    assert len(paused) >= 20
     assert answers(search, skills) == answers(SkillSearch(), skills)
 
 

@@ -1,0 +1,109 @@
+"""Alike skills: what a signature tells, which groups there are, and what a start computes again."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skills_core.selection.postings import TextIndex
+from skills_core.selection.ranking import SkillSearch
+from skills_core.selection.twins import ALIKE, BINS, alike, signature, similarity
+from tests.skill_values import skill_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def words_of(seed: str, count: int) -> list[str]:
+    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    return [f"w{rng.randrange(10_000)}" for _ in range(count)]
+
+
+def shingles_of(text: str) -> set[tuple[str, ...]]:
+    words = text.split()
+    return {*zip(words, words[1:], words[2:], strict=False)}
+
+
+def jaccard(one: str, other: str) -> float:
+    a, b = shingles_of(one), shingles_of(other)
+    return len(a & b) / len(a | b)
+
+
+def fork_of(text: str, changed: int) -> str:
+    """Return a text of which the last words are others."""
+    words = text.split()
+    return " ".join([*words[: len(words) - changed], *words_of(f"fork {text[:50]} {changed}", changed)])
+
+
+@pytest.mark.parametrize("size", [60, 200, 1000])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.6, 1.0])
+def test_a_signature_estimates_how_much_two_texts_have_in_common(size: int, share: float) -> None:
+    errors = []
+    for number in range(20):
+        text = " ".join(words_of(f"text {number}", size))
+        fork = fork_of(text, round(size * share))
+        errors.append(similarity(signature([text]), signature([fork])) - jaccard(text, fork))
+    # Four standard errors of one estimate, and of their mean; filled bins of short texts make it larger.
+    spread = 4 * (0.25 / min(BINS, size)) ** 0.5
+    assert max(map(abs, errors)) < spread
+    assert abs(sum(errors) / len(errors)) < spread / len(errors) ** 0.5
+
+
+def test_a_short_text_has_no_signature_and_is_alike_to_none() -> None:
+    assert signature(["Sign a form."]) == b""
+    assert alike([b"", b""]) == []
+
+
+def test_groups_do_not_depend_on_the_order_of_texts() -> None:
+    texts = [" ".join(words_of(f"text {number}", 200)) for number in range(40)]
+    forks = [fork_of(text, 10 + copy) for text in texts[::2] for copy in range(3)]
+    every = [*texts, *forks, texts[0]]
+    expected = {
+        frozenset(every[member] for member in group.members) for group in alike([signature([text]) for text in every])
+    }
+    assert len(expected) == 20
+    assert {len(group) for group in expected} == {4}
+    Random(1).shuffle(every)  # noqa: S311 - reproducible, not secret
+    groups = alike([signature([text]) for text in every])
+    assert {frozenset(every[member] for member in group.members) for group in groups} == expected
+    assert all(ALIKE <= group.least <= 1 for group in groups)
+
+
+def test_pauses_come_while_texts_are_compared() -> None:
+    pauses: list[None] = []
+    alike([signature([" ".join(words_of("a", 100))])] * 2, lambda: pauses.append(None))
+    assert pauses
+
+
+def test_warming_finds_alike_skills_and_a_second_start_reads_no_signature_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = " ".join(words_of("body", 300))
+    skills = tuple(skill_of(name, body=text) for name, text in (("a", body), ("b", fork_of(body, 20)), ("c", "Other.")))
+    path = tmp_path / "search.db"
+    first = SkillSearch(texts=TextIndex(path))
+    assert not first.twins
+    first.warm(skills)
+    assert [skill.name for skill in first.twins.of(skills[0])] == ["a", "b"]
+    assert first.twins.of(skills[2]) == (skills[2],)
+
+    def compute(_: object) -> bytes:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr("skills_core.selection.bm25.signature", compute)
+    second = SkillSearch(texts=TextIndex(path))
+    second.warm(skills)
+    assert [skill.name for skill in second.twins.of(skills[1])] == ["a", "b"]
+
+
+def test_only_the_skills_of_a_search_are_its_twins() -> None:
+    body = " ".join(words_of("body", 300))
+    one, other = skill_of("a", body=body), skill_of("b", body=body)
+    texts = TextIndex()
+    both, single = SkillSearch(texts=texts), SkillSearch(texts=texts)
+    both.warm((one, other))
+    single.warm((one,))
+    assert both.twins.of(one) == [one, other]
+    assert single.twins.of(one) == (one,)
