@@ -292,8 +292,16 @@ class Library:
                 continue
             inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
             is_due = inside is None or inside or loaded.unread
-            result.append(reload_source(loaded, inside, pause) if is_due else loaded)
+            result.append(self._not_saved(loaded, reload_source(loaded, inside, pause)) if is_due else loaded)
         return result
+
+    def _not_saved(self, before: LoadedSource, loaded: LoadedSource) -> LoadedSource:
+        """Return a source that was loaded again; `renewed` is then of all loads since one that the index has."""
+        if self.index is None or loaded is before or self.index.holds(before):
+            return loaded
+        if before.renewed is None or loaded.renewed is None:
+            return replace(loaded, renewed=None)
+        return replace(loaded, renewed=before.renewed | loaded.renewed)
 
 
 def _load(source: Source, environment: Environment, index: SourceIndex | None) -> LoadedSource:

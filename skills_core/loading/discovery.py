@@ -49,7 +49,8 @@ class LoadedSource:
     `documents` are those of `contents` that are single files. `texts` are files, by path, that could be skills and are
     not. `unread` are the paths that the system could not read: their last known content stays, and each reload tries
     again. With `main_only`, only the main file of each skill was read. `changed` are the places whose contents differ
-    from those of the load before; None if that is not known. One that is not `complete` is still being loaded: what it
+    from those of the load before; `renewed` are the folders that were listed again, and the places that were loaded
+    again; None if that is not known. One that is not `complete` is still being loaded: what it
     does not have is unknown, not absent.
     """
 
@@ -63,6 +64,7 @@ class LoadedSource:
     main_only: bool = False
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
     changed: frozenset[str] | None = field(default=None, repr=False, compare=False)
+    renewed: frozenset[str] | None = field(default=None, repr=False, compare=False)
     complete: bool = True
 
     def places_changed_since(self, before: LoadedSource) -> Collection[str]:
@@ -394,6 +396,7 @@ def _finish(loading: _Loading) -> LoadedSource:
         loading.reading.main_only,
         links_of(source, tree),
         changed,
+        None if loading.touched is None else loading.touched | loading.entered,
     )
 
 
