@@ -177,6 +177,9 @@ class Library:
                 found, is_last = step or found, step is None
                 if is_last or monotonic() >= end:
                     break
+            if pause is not None:
+                # What follows takes a second or more for 100,000 skills: a server that ends need not wait for it.
+                pause()
         except BaseException:
             # What raises ends its generator; the next load begins again with the first source that is not complete.
             self._steps = self._load_in_steps()
