@@ -210,12 +210,18 @@ class Library:
 
     def _parts_of(self, each: LoadedSource, pause: Callable[[], None]) -> Iterator[Callable[[], LoadedSource]]:
         """Yield after each step what returns a source as it is then; what the index has comes first, unverified."""
-        known = None if self.index is None or each.main_only else self.index.restore(each.source)
-        if known is None:
+        known = LoadedSource(each.source, Tree())
+        if self.index is not None and not each.main_only:
+            part: Callable[[], LoadedSource] = partial(replace, known)
+            for part in self.index.restore_in_parts(each.source):
+                yield partial(_unverified, part)
+                pause()
+            known = part()
+        if not known.tree:
             yield from load_in_parts(each.source, main_only=each.main_only, pause=pause)
             return
-        yield partial(replace, known, complete=False)
-        yield partial(replace, reload_source(known, pause=pause), complete=True)
+        whole = reload_source(known, pause=pause)
+        yield lambda: whole if whole.complete else replace(whole, complete=True)
 
     def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
         """Bring the catalog up to date with the disk, and return the difference.
@@ -313,6 +319,10 @@ def _load(source: Source, environment: Environment, index: SourceIndex | None) -
         known = None if index is None else index.restore(source)
         return load_source(source) if known is None else reload_source(known)
     return load_source(source.preview, main_only=True)
+
+
+def _unverified(part: Callable[[], LoadedSource]) -> LoadedSource:
+    return replace(part(), complete=False)
 
 
 def _with_part(loaded: list[LoadedSource], number: int, part: Callable[[], LoadedSource]) -> list[LoadedSource]:

@@ -22,6 +22,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -57,13 +58,18 @@ _FORGET: Final = (
     "DELETE FROM entries WHERE source IN (SELECT id FROM sources WHERE saved < ?)",
     "DELETE FROM sources WHERE saved < ?",
 )
-_READ: Final = "SELECT place, sum, record FROM entries WHERE source = ? ORDER BY place"
+_READ: Final = (
+    "SELECT place, sum, record FROM entries WHERE source = ? AND (? IS NULL OR place > ?) ORDER BY place LIMIT ?"
+)
 _DELETE: Final = "DELETE FROM entries WHERE source = ? AND place = ?"
 _WRITE: Final = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)"
 
 _BUSY_SECONDS: Final = 2.0
 _BATCH: Final = 64
 # Entries in one transaction: encoding them takes a few milliseconds.
+
+_STEP: Final = 500
+# Entries that are restored in one step: that takes some tens of milliseconds.
 
 _KEPT_SECONDS: Final = 30 * 86_400.0
 # How long a source that is not served any more stays.
@@ -98,20 +104,42 @@ class SourceIndex:
 
     def restore(self, source: Source) -> LoadedSource | None:
         """Return a source as it was loaded last, to be compared with the disk; None if nothing is known of it."""
+        found = None
+        for part in self.restore_in_parts(source):
+            found = part
+        known = None if found is None else found()
+        return known if known is not None and known.complete else None
+
+    def restore_in_parts(self, source: Source) -> Iterator[Callable[[], LoadedSource]]:
+        """Yield after each step what returns what is restored until then; nothing if nothing is known of the source.
+
+        The last one has all that the file has, and is complete unless reading the file failed.
+        """
+        self._held.pop(source, None)
         try:
             if not is_private(self.path):
-                return None
-            from skills_core.loading.records import restored  # noqa: PLC0415 - few users have an index
+                return
+            from skills_core.loading.records import Restoration  # noqa: PLC0415 - few users have an index
 
-            with closing(self._connect()) as connection:
-                found = restored(source, connection.execute(_READ, (self._number(connection, source),)))
+            restoration, last = Restoration(source), None
+            while True:
+                # A connection for each step: steps may run in different threads, and nothing is locked between them.
+                with closing(self._connect()) as connection:
+                    number = self._number(connection, source)
+                    rows = connection.execute(_READ, (number, last, last, _STEP)).fetchall()
+                if not rows:
+                    break
+                for row in rows:
+                    restoration.add(*row)
+                last = rows[-1][0]
+                yield restoration.loaded
         except (OSError, sqlite3.Error, UnicodeError) as error:
             self._note(error)
-            return None
-        if not found.tree:
-            return None
-        self._held[source] = found
-        return found
+            return
+        whole = replace(restoration.loaded(), complete=True)
+        if whole.tree:
+            self._held[source] = whole
+            yield lambda: whole
 
     def keeps(self, loaded: LoadedSource) -> bool:
         """Tell whether a source has as many skills as the index is worth."""

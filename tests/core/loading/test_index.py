@@ -510,3 +510,32 @@ def test_a_save_looks_only_at_what_changed(
     assert sorted(seen) == ["", "owner", "owner/skill-1", "owner/skill-2"]
     library.save_index()
     assert len(seen) == 4
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_what_is_restored_in_parts_is_served_and_not_saved_before_it_is_verified(
+    source: Source, path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[[Catalog], Any], *, is_torn: bool
+) -> None:
+    monkeypatch.setattr(index_module, "_STEP", 2)
+    machine = Environment(os="linux", has_bin=lambda _: True)
+    saved(source, path)
+    written = path.read_bytes()
+    (source.root / "owner/full/SKILL.md").write_text("---\nname: full\ndescription: new\n---\n", encoding="utf-8")
+    library = Library([source], lambda: machine, index=SourceIndex(path, least=0), later=True)
+    served, parts = set[str](), 0
+    while not library.is_complete:
+        assert not library.load(0).removed
+        library.save_index()
+        now = {skill.content.place for skill in library.catalog.skills}
+        assert served <= now
+        served, parts = now, parts + 1
+        if not library.is_complete:
+            assert not path.exists() or library._loaded[0].complete or path.read_bytes() == written
+            if is_torn and parts == 2:
+                path.write_bytes(b"torn" * 1000)
+                written = path.read_bytes()
+    assert parts > 4
+    assert seen(library.catalog) == seen(Library([source], lambda: machine).catalog)
+    library.save_index()
+    assert text_of(restarted(source, path)) == text_of(load_source(source))
