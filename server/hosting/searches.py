@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
+import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -20,8 +23,6 @@ from server.config.files import ConfigurationError
 from skills_core.selection.ranking import open_texts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings.model import Settings
@@ -43,7 +44,23 @@ AT_ONCE: Final = 1000
 _WORTH_A_FILE: Final = 500
 # Skills from which on indexing them takes longer than opening a file.
 
+_KEPT_SECONDS: Final = 30 * 86_400.0
+# How long the file of a set of sources that is not served any more stays.
+
 _Result = TypeVar("_Result")
+
+
+def _forget_unused(used: Path) -> None:
+    """Note that a file of searches is used, and remove those beside it that no start has used for long."""
+    with suppress(OSError):
+        os.utime(used)
+    before = time.time() - _KEPT_SECONDS
+    for path in used.parent.glob("search-*.db"):
+        # Another process may remove it as well; one that has it open keeps what it has.
+        with suppress(OSError):
+            if path.lstat().st_mtime < before:
+                for suffix in ("-wal", "-shm", ""):
+                    Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 class SharedTexts:
@@ -59,7 +76,10 @@ class SharedTexts:
 
     @cached_property
     def _texts(self) -> TextIndex | None:
-        return open_texts(self._path())
+        path = self._path()
+        if path is not None:
+            _forget_unused(path)
+        return open_texts(path)
 
     def _path(self) -> Path | None:
         index = self._library.index

@@ -71,12 +71,16 @@ def serve(
     """
     host = Host(library, settings, files, usage, rule=role_rule(settings.access))
     host.report = report
-    if listener is not None:
-        _serve_http(host, listener)
-        return
-    with _surrounded(host, host.parts):
-        _log_served(host)
-        _serve_stdio(host)
+    try:
+        if listener is not None:
+            _serve_http(host, listener)
+            return
+        with _surrounded(host, host.parts):
+            _log_served(host)
+            _serve_stdio(host)
+    finally:
+        # The interpreter collects garbage when it ends, which takes seconds with the objects of 100,000 skills.
+        gc.freeze()
 
 
 def _log_served(host: Host) -> None:

@@ -179,8 +179,8 @@ class Tree(dict[str, Listing]):
             change(self.linking, folder)
 
 
-class _TooManyEntriesError(Exception):
-    """The bound for entries in all folders is reached."""
+class _BoundReachedError(Exception):
+    """The bound for folders, or for entries in all folders, is reached."""
 
 
 _MAX_LINKS = 2
@@ -215,11 +215,11 @@ def scan(
     if source.barred:
         return Tree()
     with Reader() as reader:
-        walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
+        walk = Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
         walk.descend("")
         if walk.is_full:
-            walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
-            walk.descend("", breadth_first=True)
+            walk = Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
+            walk.scan_breadth_first()
         return walk.tree
 
 
@@ -233,7 +233,7 @@ def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, fr
     # After a scan that reached a bound, other folders may be beyond it now.
     if not tree.bounded and "" not in paths and "" in tree:
         with Reader() as reader:
-            walk = _Walk(source, reader, tree, Tree(tree))
+            walk = Walk(source, reader, tree, Tree(tree))
             walk.tree.entries = tree.entries
             # If a bound is reached, a full scan finds out whether it really is, and leaves out the deepest folders.
             if walk.rescan(paths) and not walk.tree.bounded:
@@ -243,12 +243,15 @@ def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, fr
 
 
 @dataclass(slots=True)
-class _Walk:
-    """One pass over a source: `before` is the last tree, `touched` are folders that were listed or vanished."""
+class Walk:
+    """One pass over a source: `before` is the last tree, `touched` are folders that were listed or vanished.
+
+    The source must not be barred. The other arguments are as for `scan`.
+    """
 
     source: Source
     reader: Reader
-    before: Tree
+    before: Tree = field(default_factory=Tree)
     tree: Tree = field(default_factory=Tree)
     touched: set[str] = field(default_factory=set)
     fingerprints: bool = True
@@ -279,41 +282,77 @@ class _Walk:
         linking = sorted(self.tree.linking)
         return all(self._relist(folder) for folder in linking if folder in self.tree and folder not in self.touched)
 
-    def descend(self, start: str, *, breadth_first: bool = False) -> None:
-        """Scan `start` and the folders below.
+    def descend(self, start: str) -> None:
+        """Scan `start` and the folders below, depth first."""
+        for _ in self.finished(start):
+            pass
+
+    def finished(self, start: str = "") -> Iterator[str]:
+        """Scan `start` and the folders below, and yield each folder when it and all below it are listed.
 
         Depth first, the folder above is still open when one is opened, which saves most of the system calls. But only
-        breadth first, a bound for the number of folders or entries leaves out the deepest ones: so at such a bound a
-        walk depth first ends, with `is_full`, and its tree is of no use.
+        breadth first, a bound for the number of folders or entries leaves out the deepest ones: so at such a bound this
+        ends, with `is_full`, and the tree is of no use.
         """
-        waiting = deque([start])
-        beyond: list[str] = []
-        bounds = self.source.bounds
-        while waiting:
-            folder = waiting.popleft() if breadth_first else waiting.pop()
-            if self.pause is not None:
-                self.pause()
-            if folder.count("/") + bool(folder) > bounds.depth:
+        waiting, path, beyond = [start], list[str](), list[str]()
+        while waiting or path:
+            if path and not (waiting and parent(waiting[-1]) == path[-1]):
+                # Folders that are too deep are all in the one that was listed last.
+                self._record_beyond_bounds(beyond)
+                beyond.clear()
+                yield path.pop()
+                continue
+            folder = waiting.pop()
+            if self._is_too_deep(folder):
                 beyond.append(folder)
                 continue
             try:
-                listing = self._list(folder) if len(self.tree) < bounds.folders else None
-            except _TooManyEntriesError:
-                listing = None
-            except OSError as error:
-                self._record_unlisted(folder, error)
-                continue
-            if listing is None:
+                listing = self._enter(folder)
+            except _BoundReachedError:
                 self.is_full = self.tree.bounded = True
-                if not breadth_first:
-                    return
-                beyond.append(folder)
-                continue
-            self.tree.enter(folder, listing)
-            self.touched.add(folder)
-            prefix = f"{folder}/" if folder else ""
-            waiting.extend([prefix + name for name in listing.folders])
+                return
+            if listing is not None:
+                path.append(folder)
+                waiting.extend([join(folder, name) for name in reversed(listing.folders)])
         self._record_beyond_bounds(beyond)
+
+    def scan_breadth_first(self) -> None:
+        """Scan the whole source; at a bound, the deepest folders are left out."""
+        waiting = deque([""])
+        beyond: list[str] = []
+        while waiting:
+            folder = waiting.popleft()
+            try:
+                listing = None if (is_deep := self._is_too_deep(folder)) else self._enter(folder)
+            except _BoundReachedError:
+                listing, is_deep = None, True
+            if is_deep:
+                beyond.append(folder)
+            elif listing is not None:
+                waiting.extend([join(folder, name) for name in listing.folders])
+        self._record_beyond_bounds(beyond)
+
+    def _is_too_deep(self, folder: str) -> bool:
+        return folder.count("/") + bool(folder) > self.source.bounds.depth
+
+    def _enter(self, folder: str) -> Listing | None:
+        """List a folder, and enter it in the tree; None if it cannot be listed, which is recorded.
+
+        Raises:
+            _BoundReachedError: the source has more folders or entries than its bounds allow.
+        """
+        if self.pause is not None:
+            self.pause()
+        if len(self.tree) >= self.source.bounds.folders:
+            raise _BoundReachedError
+        try:
+            listing = self._list(folder)
+        except OSError as error:
+            self._record_unlisted(folder, error)
+            return None
+        self.tree.enter(folder, listing)
+        self.touched.add(folder)
+        return listing
 
     def _nearest_known(self, path: str) -> str:
         """Return the nearest folder above `path` that is in the tree."""
@@ -331,7 +370,7 @@ class _Walk:
         before = self.tree[folder]
         try:
             after = self._list(folder)
-        except (OSError, _TooManyEntriesError):
+        except (OSError, _BoundReachedError):
             return False
         self.tree.enter(folder, after)
         led, leads, left = dict(before.links), dict(after.links), frozenset(after.folders)
@@ -387,13 +426,13 @@ class _Walk:
         """Count and return entries.
 
         Raises:
-            _TooManyEntriesError: the bound is reached.
+            _BoundReachedError: the bound is reached.
         """
         left = self.source.bounds.entries - self.tree.entries
         found = list(islice(entries, left + 1))
         if len(found) > left:
             self.tree.entries += left
-            raise _TooManyEntriesError
+            raise _BoundReachedError
         self.tree.entries += len(found)
         return found
 
@@ -405,7 +444,7 @@ class _Walk:
 
         Raises:
             OSError: the folder is gone, is something else now, or was never listed and cannot be.
-            _TooManyEntriesError: there are more entries than the bounds of the source allow.
+            _BoundReachedError: there are more entries than the bounds of the source allow.
         """
         known = self.before.get(folder)
         try:

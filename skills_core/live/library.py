@@ -177,6 +177,9 @@ class Library:
                 found, is_last = step or found, step is None
                 if is_last or monotonic() >= end:
                     break
+            if pause is not None:
+                # What follows takes a second or more for 100,000 skills: a server that ends need not wait for it.
+                pause()
         except BaseException:
             # What raises ends its generator; the next load begins again with the first source that is not complete.
             self._steps = self._load_in_steps()
@@ -207,12 +210,18 @@ class Library:
 
     def _parts_of(self, each: LoadedSource, pause: Callable[[], None]) -> Iterator[Callable[[], LoadedSource]]:
         """Yield after each step what returns a source as it is then; what the index has comes first, unverified."""
-        known = None if self.index is None or each.main_only else self.index.restore(each.source)
-        if known is None:
+        known = LoadedSource(each.source, Tree())
+        if self.index is not None and not each.main_only:
+            part: Callable[[], LoadedSource] = partial(replace, known)
+            for part in self.index.restore_in_parts(each.source):
+                yield partial(_unverified, part)
+                pause()
+            known = part()
+        if not known.tree:
             yield from load_in_parts(each.source, main_only=each.main_only, pause=pause)
             return
-        yield partial(replace, known, complete=False)
-        yield partial(replace, reload_source(known, pause=pause), complete=True)
+        whole = reload_source(known, pause=pause)
+        yield lambda: whole if whole.complete else replace(whole, complete=True)
 
     def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
         """Bring the catalog up to date with the disk, and return the difference.
@@ -292,8 +301,16 @@ class Library:
                 continue
             inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
             is_due = inside is None or inside or loaded.unread
-            result.append(reload_source(loaded, inside, pause) if is_due else loaded)
+            result.append(self._not_saved(loaded, reload_source(loaded, inside, pause)) if is_due else loaded)
         return result
+
+    def _not_saved(self, before: LoadedSource, loaded: LoadedSource) -> LoadedSource:
+        """Return a source that was loaded again; `renewed` is then of all loads since one that the index has."""
+        if self.index is None or loaded is before or self.index.holds(before):
+            return loaded
+        if before.renewed is None or loaded.renewed is None:
+            return replace(loaded, renewed=None)
+        return replace(loaded, renewed=before.renewed | loaded.renewed)
 
 
 def _load(source: Source, environment: Environment, index: SourceIndex | None) -> LoadedSource:
@@ -302,6 +319,10 @@ def _load(source: Source, environment: Environment, index: SourceIndex | None) -
         known = None if index is None else index.restore(source)
         return load_source(source) if known is None else reload_source(known)
     return load_source(source.preview, main_only=True)
+
+
+def _unverified(part: Callable[[], LoadedSource]) -> LoadedSource:
+    return replace(part(), complete=False)
 
 
 def _with_part(loaded: list[LoadedSource], number: int, part: Callable[[], LoadedSource]) -> list[LoadedSource]:

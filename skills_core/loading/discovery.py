@@ -13,7 +13,7 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printa
 from skills_core.disk.files import Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
-from skills_core.disk.scan import LinkIndex, Tree, join, locate, parent, rescan, scan
+from skills_core.disk.scan import LinkIndex, Tree, Walk, join, locate, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import SkillsError
 from skills_core.format.instructions import holds_documents, kind_of_file
@@ -49,7 +49,8 @@ class LoadedSource:
     `documents` are those of `contents` that are single files. `texts` are files, by path, that could be skills and are
     not. `unread` are the paths that the system could not read: their last known content stays, and each reload tries
     again. With `main_only`, only the main file of each skill was read. `changed` are the places whose contents differ
-    from those of the load before; None if that is not known. One that is not `complete` is still being loaded: what it
+    from those of the load before; `renewed` are the folders that were listed again, and the places that were loaded
+    again; None if that is not known. One that is not `complete` is still being loaded: what it
     does not have is unknown, not absent.
     """
 
@@ -63,6 +64,7 @@ class LoadedSource:
     main_only: bool = False
     links: LinkIndex = field(default_factory=LinkIndex, repr=False, compare=False)
     changed: frozenset[str] | None = field(default=None, repr=False, compare=False)
+    renewed: frozenset[str] | None = field(default=None, repr=False, compare=False)
     complete: bool = True
 
     def places_changed_since(self, before: LoadedSource) -> Collection[str]:
@@ -94,25 +96,33 @@ def load_in_parts(
 ) -> Iterator[Callable[[], LoadedSource]]:
     """Load a source as `load_source` does, one folder a step; each step yields what returns the source as it is then.
 
-    The last one is complete. `pause` is called often, and may block to let others work, or raise.
+    A folder is loaded as soon as all below it is listed, so the first step does not wait for the whole scan. The last
+    one is complete. If the source has more folders or entries than its bounds allow, that is known only at the end;
+    then the last one may lack what earlier ones had. `pause` is called often, and may block to let others work, or
+    raise.
     """
-    tree = scan(source, fingerprints=not main_only, pause=pause)
+    before = LoadedSource(source, Tree())
     with Reader() as reader:
-        reading = SourceReading(source, tree, reader, frozenset(), frozenset(), main_only)
-        loading = _Loading(LoadedSource(source, Tree()), reading, {}, {}, {})
-        for folder in sorted(tree):
+        walk = Walk(source, reader, fingerprints=not main_only, pause=pause)
+        reading = SourceReading(source, walk.tree, reader, frozenset(), frozenset(), main_only)
+        loading = _Loading(before, reading, {}, {}, {})
+        for folder in walk.finished() if not source.barred else ():
             if pause is not None:
                 pause()
             loading.load_folder(folder)
             loading.load_documents(folder)
             yield partial(_so_far, loading)
-    yield partial(_finish, loading)
+    whole = _load_all(before, main_only=main_only, pause=pause) if walk.is_full else _finish(loading)
+    yield lambda: whole
 
 
 def _so_far(loading: _Loading) -> LoadedSource:
+    tree = Tree(loading.tree)
     contents, documents, texts = loading.contents.copy(), loading.documents.copy(), loading.texts.copy()
-    part = replace(loading, contents=contents, documents=documents, texts=texts)
-    return replace(_finish(part), complete=False)
+    reading = replace(loading.reading, tree=tree)
+    part = _finish(replace(loading, reading=reading, contents=contents, documents=documents, texts=texts))
+    # What is refused may belong to a skill that is not loaded yet.
+    return replace(part, problems=(), complete=False)
 
 
 def find_skill_files(source: Source) -> Iterator[str]:
@@ -386,6 +396,7 @@ def _finish(loading: _Loading) -> LoadedSource:
         loading.reading.main_only,
         links_of(source, tree),
         changed,
+        None if loading.touched is None else loading.touched | loading.entered,
     )
 
 

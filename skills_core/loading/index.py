@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import sqlite3
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -29,12 +31,11 @@ import yaml
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import is_private, make_private
-from skills_core.disk.scan import parent
+from skills_core.disk.scan import Tree, join, parent
+from skills_core.loading.discovery import LoadedSource
 
 if TYPE_CHECKING:
     from skills_core.disk.sources import Source
-    from skills_core.loading.discovery import LoadedSource
-    from skills_core.skills.skill import SkillContent, SkillFile
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +58,18 @@ _FORGET: Final = (
     "DELETE FROM entries WHERE source IN (SELECT id FROM sources WHERE saved < ?)",
     "DELETE FROM sources WHERE saved < ?",
 )
-_READ: Final = "SELECT place, sum, record FROM entries WHERE source = ? ORDER BY place"
+_READ: Final = (
+    "SELECT place, sum, record FROM entries WHERE source = ? AND (? IS NULL OR place > ?) ORDER BY place LIMIT ?"
+)
 _DELETE: Final = "DELETE FROM entries WHERE source = ? AND place = ?"
 _WRITE: Final = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)"
 
 _BUSY_SECONDS: Final = 2.0
 _BATCH: Final = 64
 # Entries in one transaction: encoding them takes a few milliseconds.
+
+_STEP: Final = 500
+# Entries that are restored in one step: that takes some tens of milliseconds.
 
 _KEPT_SECONDS: Final = 30 * 86_400.0
 # How long a source that is not served any more stays.
@@ -98,27 +104,56 @@ class SourceIndex:
 
     def restore(self, source: Source) -> LoadedSource | None:
         """Return a source as it was loaded last, to be compared with the disk; None if nothing is known of it."""
+        found = None
+        for part in self.restore_in_parts(source):
+            found = part
+        known = None if found is None else found()
+        return known if known is not None and known.complete else None
+
+    def restore_in_parts(self, source: Source) -> Iterator[Callable[[], LoadedSource]]:
+        """Yield after each step what returns what is restored until then; nothing if nothing is known of the source.
+
+        The last one has all that the file has, and is complete unless reading the file failed.
+        """
+        self._held.pop(source, None)
         try:
             if not is_private(self.path):
-                return None
-            from skills_core.loading.records import restored  # noqa: PLC0415 - few users have an index
+                return
+            from skills_core.loading.records import Restoration  # noqa: PLC0415 - few users have an index
 
-            with closing(self._connect()) as connection:
-                found = restored(source, connection.execute(_READ, (self._number(connection, source),)))
+            restoration, last = Restoration(source), None
+            while True:
+                # A connection for each step: steps may run in different threads, and nothing is locked between them.
+                with closing(self._connect()) as connection:
+                    number = self._number(connection, source)
+                    rows = connection.execute(_READ, (number, last, last, _STEP)).fetchall()
+                if not rows:
+                    break
+                for row in rows:
+                    restoration.add(*row)
+                last = rows[-1][0]
+                yield restoration.loaded
         except (OSError, sqlite3.Error, UnicodeError) as error:
             self._note(error)
-            return None
-        if not found.tree:
-            return None
-        self._held[source] = found
-        return found
+            return
+        whole = replace(restoration.loaded(), complete=True)
+        if whole.tree:
+            self._held[source] = whole
+            yield lambda: whole
 
     def keeps(self, loaded: LoadedSource) -> bool:
         """Tell whether a source has as many skills as the index is worth."""
         return not loaded.main_only and len(loaded.contents) >= self._least
 
+    def holds(self, loaded: LoadedSource) -> bool:
+        """Tell whether the file has a source as it is; then nothing has to be saved."""
+        return self._held.get(loaded.source) is loaded
+
     def save(self, loaded: LoadedSource, pause: Callable[[], None] | None = None) -> None:
-        """Bring the entries of a source up to date with what was loaded since; `pause` is called often meanwhile."""
+        """Bring the entries of a source up to date with what was loaded since; `pause` is called often meanwhile.
+
+        The source must be complete. Its `renewed` must be of all loads since one that the file had.
+        """
         source = loaded.source
         before = self._held.get(source)
         if before is loaded or loaded.main_only or (before is None and not self.keeps(loaded)):
@@ -246,44 +281,50 @@ def _modules() -> bytes:
 
 def _differences(before: LoadedSource | None, loaded: LoadedSource) -> Iterator[tuple[str, list[str]]]:
     """Yield the entries that are to be written, each with the folders in it; one without folders is gone."""
-    entries, single = _entries(loaded), _single_files(loaded)
-    if before is None:
-        yield from entries.items()
-        return
-    known_entries, known = _entries(before), _single_files(before)
-    for place, folders in entries.items():
-        if folders != known_entries.get(place) or any(
-            loaded.tree[folder] is not before.tree.get(folder)
-            or loaded.contents.get(folder) is not before.contents.get(folder)
-            or not _are_same(single.get(folder, {}), known.get(folder, {}))
-            for folder in folders
-        ):
-            yield place, folders
-    for place in known_entries.keys() - entries.keys():
-        yield place, []
+    known = before or LoadedSource(loaded.source, Tree())
+    waiting = {*known.tree, *loaded.tree} if before is None or loaded.renewed is None else set(loaded.renewed)
+    done: set[str] = set()
+    while waiting:
+        place = waiting.pop()
+        folder = place if place in loaded.tree or place in known.tree else parent(place)
+        for entry in {_entry_of(loaded, folder), _entry_of(known, folder)} - done:
+            done.add(entry)
+            folders, former = _folders_of(loaded, entry), _folders_of(known, entry)
+            if (entry in loaded.contents) is not (entry in known.contents):
+                # What was in one entry is now in several, or the other way round.
+                waiting.update(folders, former)
+            if folders != former or any(_differs(known, loaded, each) for each in folders):
+                yield entry, folders
 
 
-def _entries(loaded: LoadedSource) -> dict[str, list[str]]:
-    """Return the folders of each entry: a skill has one with all folders in it, each other folder has its own."""
-    found: dict[str, list[str]] = {}
-    place_of: dict[str, str] = {}
-    # A folder comes before those in it.
-    for folder in sorted(loaded.tree):
-        above = place_of.get(parent(folder), "") if folder else ""
-        place = above if above in found and above in loaded.contents else folder
-        place_of[folder] = place
-        found.setdefault(place, []).append(folder)
+def _entry_of(loaded: LoadedSource, folder: str) -> str:
+    """Return the place of the entry with a folder: the outermost skill around it, or else the folder itself."""
+    if "" in loaded.contents:
+        return ""
+    steps = (folder[: match.start()] for match in re.finditer("/", folder))
+    return next((step for step in steps if step in loaded.contents), folder)
+
+
+def _folders_of(loaded: LoadedSource, place: str) -> list[str]:
+    """Return the folders of an entry, the one that holds the others first; none if there is no such entry."""
+    if place not in loaded.tree or _entry_of(loaded, place) != place:
+        return []
+    found = [place]
+    if place in loaded.contents:
+        # The list grows meanwhile.
+        for folder in found:
+            found += [below for name in loaded.tree[folder].folders if (below := join(folder, name)) in loaded.tree]
     return found
 
 
-def _single_files(loaded: LoadedSource) -> dict[str, dict[str, SkillContent | SkillFile]]:
-    """Return what is in single files, by folder and path."""
-    found: dict[str, dict[str, SkillContent | SkillFile]] = {}
-    alone: Iterable[Mapping[str, SkillContent | SkillFile]] = (loaded.documents, loaded.texts)
-    for place, each in (item for files in alone for item in files.items()):
-        found.setdefault(parent(place), {})[place] = each
-    return found
-
-
-def _are_same(one: dict[str, SkillContent | SkillFile], other: dict[str, SkillContent | SkillFile]) -> bool:
-    return one.keys() == other.keys() and all(each is other[place] for place, each in one.items())
+def _differs(before: LoadedSource, loaded: LoadedSource, folder: str) -> bool:
+    """Tell whether a folder, the skill of it, or a single file in it is not the same object as before."""
+    listing = loaded.tree[folder]
+    if listing is not before.tree.get(folder) or loaded.contents.get(folder) is not before.contents.get(folder):
+        return True
+    places = [join(folder, name) for name, _ in listing.files]
+    return any(
+        loaded.documents.get(place) is not before.documents.get(place)
+        or loaded.texts.get(place) is not before.texts.get(place)
+        for place in places
+    )

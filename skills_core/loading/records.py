@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
@@ -151,43 +151,55 @@ _DEFAULTS: Final = {
 }
 
 
-def restored(source: Source, rows: Iterable[tuple[Any, ...]]) -> LoadedSource:
-    """Return what the entries of a source hold, without those that are torn, or do not belong to one tree."""
-    tree = Tree()
-    contents: dict[str, SkillContent] = {}
-    documents: dict[str, SkillContent] = {}
-    texts: dict[str, SkillFile] = {}
-    for place, checksum, record in rows:
-        # The folder above, which decides what is a skill in this one, comes before it.
+class Restoration:
+    """What entries of a source hold, without those that are torn, or do not belong to one tree."""
+
+    def __init__(self, source: Source) -> None:
+        """Begin without entries."""
+        self._source = source
+        self._tree = Tree()
+        self._contents: dict[str, SkillContent] = {}
+        self._documents: dict[str, SkillContent] = {}
+        self._texts: dict[str, SkillFile] = {}
+
+    def add(self, place: object, checksum: object, record: object) -> None:
+        """Add an entry; those of the folders above, which decide what is a skill in this one, come before it."""
+        tree = self._tree
         if not isinstance(place, str) or place in tree or (place and parent(place) not in tree):
-            continue
+            return
         if not isinstance(record, bytes) or zlib.crc32(record) != checksum:
-            continue
+            return
         try:
             entry = _decode(record)
         except (msgspec.MsgspecError, UnicodeError):
-            continue
+            return
         if not entry.listings or entry.listings[0][0] != place:
-            continue
+            return
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
+            tree.entries += len(listing.files) + len(listing.folders) + len(listing.refused)
         for each in entry.contents:
-            content = _content(each, source.root)
-            contents[each.place] = content
+            content = _content(each, self._source.root)
+            self._contents[each.place] = content
             if each.kind is not SkillKind.FOLDER:
-                documents[each.place] = content
-        texts.update(entry.texts)
-    tree.entries = sum(len(each.files) + len(each.folders) + len(each.refused) for each in tree.values())
-    return LoadedSource(
-        source,
-        tree,
-        MappingProxyType(dict(sorted(contents.items()))),
-        MappingProxyType(documents),
-        MappingProxyType(texts),
-        problems_of(source, tree, contents),
-        tree.unread,
-        links=links_of(source, tree),
-    )
+                self._documents[each.place] = content
+        self._texts.update(entry.texts)
+
+    def loaded(self) -> LoadedSource:
+        """Return what is restored so far, which further entries do not change; it is not known to be complete."""
+        source, tree, contents = self._source, Tree(self._tree), dict(sorted(self._contents.items()))
+        tree.entries = self._tree.entries
+        return LoadedSource(
+            source,
+            tree,
+            MappingProxyType(contents),
+            MappingProxyType(self._documents.copy()),
+            MappingProxyType(self._texts.copy()),
+            problems_of(source, tree, contents),
+            tree.unread,
+            links=links_of(source, tree),
+            complete=False,
+        )
 
 
 def _content(record: _Content, root: Path) -> SkillContent:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -455,3 +455,101 @@ def test_a_library_with_an_index_reviews_and_serves_the_same(
     again.reload()
     again.save_index()
     assert seen(opened(SourceIndex(path)).catalog) == seen(again.catalog) == seen(opened(None).catalog)
+
+
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(
+        st.tuples(st.lists(OPERATIONS, min_size=1, max_size=4), st.sampled_from(["save", "interrupt", "wait"])),
+        min_size=1,
+        max_size=6,
+    ),
+    follow=st.booleans(),
+)
+def test_saving_what_changed_leaves_what_saving_all_does(
+    steps: list[tuple[list[tuple[str, Any, Any]], str]],
+    follow: bool,  # noqa: FBT001 - a drawn example
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("skills_core.loading.loader._RACY_NS", -3_600_000_000_000)
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
+        disk, path = Disk(Path(space).resolve()), Path(space).resolve() / "cache" / "index.db"
+        source = Source(disk.root, follow_symlinks=follow, kinds=frozenset(SkillKind))
+        machine = Environment(os="linux", has_bin=lambda _: True)
+        library = Library([source], lambda: machine, index=SourceIndex(path, least=0))
+        library.save_index()
+
+        def interrupt() -> None:
+            raise InterruptedError
+
+        for operations, then in (*steps, ([], "save")):
+            for operation, where, what in operations:
+                disk.apply(operation, where, what)
+            library.reload(disk.reported)
+            disk.reported.clear()
+            if then == "interrupt":
+                with suppress(InterruptedError):
+                    library.save_index(interrupt)
+            elif then == "save":
+                library.save_index()
+                whole = path.with_name("whole.db")
+                whole.unlink(missing_ok=True)
+                SourceIndex(whole, least=0).save(library._loaded[0])
+                expected, found = (SourceIndex(each).restore(source) for each in (whole, path))
+                assert (expected and text_of(expected)) == (found and text_of(found))
+
+
+@pytest.mark.usefixtures("later")
+def test_a_save_looks_only_at_what_changed(
+    tmp_path: Path, path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = (tmp_path / "skills").resolve()
+    for number in range(40):
+        write_skill(root, f"owner/skill-{number}")
+    machine = Environment(os="linux", has_bin=lambda _: True)
+    library = Library([Source(root)], lambda: machine, index=SourceIndex(path, least=0))
+    library.save_index()
+    seen: list[str] = []
+    differs = index_module._differs
+
+    def noted(before: LoadedSource, loaded: LoadedSource, folder: str) -> bool:
+        seen.append(folder)
+        return differs(before, loaded, folder)
+
+    monkeypatch.setattr(index_module, "_differs", noted)
+    for number in (1, 2):
+        write_skill(root, f"owner/skill-{number}", description="Another.")
+        library.reload([root / f"owner/skill-{number}/SKILL.md"])
+    library.save_index()
+    assert sorted(seen) == ["", "owner", "owner/skill-1", "owner/skill-2"]
+    library.save_index()
+    assert len(seen) == 4
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_what_is_restored_in_parts_is_served_and_not_saved_before_it_is_verified(
+    source: Source, path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[[Catalog], Any], *, is_torn: bool
+) -> None:
+    monkeypatch.setattr(index_module, "_STEP", 2)
+    machine = Environment(os="linux", has_bin=lambda _: True)
+    saved(source, path)
+    written = path.read_bytes()
+    (source.root / "owner/full/SKILL.md").write_text("---\nname: full\ndescription: new\n---\n", encoding="utf-8")
+    library = Library([source], lambda: machine, index=SourceIndex(path, least=0), later=True)
+    served, parts = set[str](), 0
+    while not library.is_complete:
+        assert not library.load(0).removed
+        library.save_index()
+        now = {skill.content.place for skill in library.catalog.skills}
+        assert served <= now
+        served, parts = now, parts + 1
+        if not library.is_complete:
+            assert not path.exists() or library._loaded[0].complete or path.read_bytes() == written
+            if is_torn and parts == 2:
+                path.write_bytes(b"torn" * 1000)
+                written = path.read_bytes()
+    assert parts > 4
+    assert seen(library.catalog) == seen(Library([source], lambda: machine).catalog)
+    library.save_index()
+    assert text_of(restarted(source, path)) == text_of(load_source(source))
