@@ -74,7 +74,6 @@ class FolderEvents:
     def close(self) -> None:
         """Let the watch end soon; called once."""
         # With many folders, the system takes seconds to close the descriptor: the thread does.
-        os.write(self._ending, b"x")
         os.close(self._ending)
 
     def begin(self, stop: threading.Event) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from skills_core.live import inotify
@@ -179,3 +181,12 @@ async def test_ignored_folders_take_no_watches(root: Path, monkeypatch: pytest.M
         async with aclosing(watch([root], QUICK)) as batches:
             assert await anext(batches) is None
     assert sorted(added) == [str(root), str(root / "a"), str(root / "a" / "deep")]
+
+
+async def test_a_watch_leaves_no_thread_behind(root: Path) -> None:
+    before = set(threading.enumerate())
+    async with aclosing(watch([root], QUICK)) as batches:
+        assert await anext(batches) is None
+        (thread,) = {each for each in threading.enumerate() if each.name == "watch"} - before
+    await anyio.to_thread.run_sync(thread.join, 5)
+    assert not thread.is_alive()
