@@ -348,7 +348,7 @@ class Host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._retry)
             tasks.start_soon(self._follow_files)
-            # A client's first requests come in a burst. Registering the folders blocks all threads meanwhile.
+            # A client's first requests come in a burst. Registering the folders takes time of the processor.
             await self.background.wait(_FIRST_BURST_SECONDS, _FIRST_BURST_AT_MOST)
             watched: tuple[Path, ...] = ()
             # Links that are added or removed change which folders to watch.

@@ -121,12 +121,18 @@ class LinkIndex:
                     break
                 self._leading_below.setdefault(folder, []).append(path)
 
-    def paths_of(self, real: Path) -> Iterator[str]:
-        """Yield every path in the source that reaches `real`, or something in it, through a link."""
+    def links_to(self, real: Path) -> Iterator[str]:
+        """Yield every link in the source whose target is `real` or something in it."""
         yield from self._leading_below.get(real, ())
-        for folder in (real, *real.parents):
-            for path in self._leading_to.get(folder, ()):
-                inside = real.relative_to(folder).as_posix()
+        yield from self._leading_to.get(real, ())
+
+    def paths_through(self, folder: Path) -> Iterator[str]:
+        """Yield every path in the source that reaches `folder` through a link to it or to a folder above."""
+        if not self._leading_to:
+            return
+        for each in (folder, *folder.parents):
+            for path in self._leading_to.get(each, ()):
+                inside = folder.relative_to(each).as_posix()
                 yield path if inside == "." else f"{path}/{inside}"
 
 

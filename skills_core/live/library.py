@@ -299,7 +299,7 @@ class Library:
             if is_trusted(source, known) is loaded.main_only:
                 result.append(_load(source, known, self.index))
                 continue
-            inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
+            inside = None if paths is None else list(loaded.paths_of(paths))
             is_due = inside is None or inside or loaded.unread
             result.append(self._not_saved(loaded, reload_source(loaded, inside, pause)) if is_due else loaded)
         return result

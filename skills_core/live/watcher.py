@@ -15,22 +15,28 @@ import os
 import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 
 from skills_core.disk.files import Fingerprint
-from skills_core.disk.folders import is_ignored
-from skills_core.disk.gitignore import FILE_NAME
 from skills_core.errors import is_absence
+from skills_core.live.inotify import FolderEvents, is_passed_over
 from skills_core.live.watch_options import WatchMode, WatchOptions
 
 logger = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
+
+_USES_INOTIFY = sys.platform.startswith("linux")
+# Elsewhere one watch is enough for a whole tree, and is registered at once.
+
 _STEP_MS = 10
-# The notifier collects events for one step, and delivers them when the next step has none.
+# The notifier collects events for one step before it delivers them.
 
 _MAX_DELAY = 10
 # An endless burst is reported after this many debounce times.
@@ -70,10 +76,13 @@ async def watch(roots: Sequence[Path], options: WatchOptions) -> AsyncGenerator[
     while not polling:
         try:
             notifier = await anyio.to_thread.run_sync(_Notifier, roots)
-            async for paths in notifier.bursts(options):
-                yield paths
+            try:
+                async for paths in notifier.bursts(options):
+                    yield paths
+            finally:
+                notifier.close()
         except (OSError, ValueError, WatchfilesRustInternalError) as error:
-            # No watches left, no support, or a name that is not UTF-8.
+            # No watches left, or no support.
             polling = True
             message = (
                 "the system cannot watch all folders (%s); polling every %g s instead, or less often if it takes long"
@@ -122,40 +131,33 @@ class _Notifier:
     """The system's change notifications for the roots that exist now."""
 
     def __init__(self, roots: Sequence[Path]) -> None:
-        """Begin to watch; blocks while the folders are registered.
+        """Begin to watch.
 
         Raises:
-            OSError: the system has no watches left, or does not support them.
+            OSError: the system does not support it.
         """
-        from watchfiles._rust_notify import RustNotify  # noqa: PLC0415 - see `watch`
-
-        self._roots = tuple(roots)
-        self._identities = [_identity(root) for root in roots]
-        present = [str(root) for root, found in zip(roots, self._identities, strict=True) if found is not None]
+        self._roots = frozenset(map(str, roots))
+        self._identities = {root: _identity(root) for root in self._roots}
+        present = [root for root, found in self._identities.items() if found is not None]
         try:
-            self._rust = RustNotify(present, False, False, 0, True, True)
+            self._events = FolderEvents(present) if _USES_INOTIFY else _OtherEvents(present)
         except FileNotFoundError:
             # A root vanished just now: the next check of identities restarts the watch.
-            self._identities = [None for _ in roots]
-            self._rust = RustNotify([], False, False, 0, True, True)
-            return
-        # With folders that may not be read, it also ignores that the system has no watches left: then one more
-        # folder gets none either.
-        for root in present[:1]:
-            try:
-                RustNotify([root], False, False, 0, False, False)
-            except PermissionError:
-                pass
-            except OSError as error:
-                raise OSError(errno.ENOSPC, "no watches are left") from error
+            self._identities = dict.fromkeys(self._roots)
+            self._events = _OtherEvents([])
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._events.close()
 
     async def bursts(self, options: WatchOptions) -> AsyncGenerator[frozenset[Path] | None]:
-        """Yield the changed paths of each burst; end when a watched root was replaced.
+        """Yield the changed paths of each burst; end when a watched root was replaced, or the system lost changes.
 
         The first item is None, because changes before the watch began are unknown. It too comes at the end of a burst,
         so that a burst under way at the start is one change, not two.
         """
-        found = await self._until_quiet(frozenset(), options)
+        await self._stoppable(self._events.begin)
+        found = await self._until_quiet(set(), options)
         yield None
         # A recreated root may have the identity of the old one, but then the root itself was reported.
         while found.isdisjoint(self._roots) and not await anyio.to_thread.run_sync(self._outdated):
@@ -163,54 +165,96 @@ class _Notifier:
             if found:
                 found = await self._until_quiet(found, options)
                 # With so many changes the system's queue may have lost some: compare everything.
-                yield found if len(found) < _MAX_BATCH else None
+                yield frozenset(map(Path, found)) if len(found) < _MAX_BATCH else None
 
-    async def _until_quiet(self, found: frozenset[Path], options: WatchOptions) -> frozenset[Path]:
+    async def _until_quiet(self, found: set[str], options: WatchOptions) -> set[str]:
         end = time.monotonic() + options.debounce * _MAX_DELAY
         # The changes found are already one step old.
         quiet = max(options.debounce - _STEP_MS / 1000, 0.001)
-        while (more := await self._next(quiet)) and time.monotonic() < end:
+        while more := await self._next(quiet):
             found |= more
-        return found | more
+            if time.monotonic() >= end:
+                break
+        return found
 
-    async def _next(self, seconds: float) -> frozenset[Path]:
+    async def _next(self, seconds: float) -> set[str]:
         """Wait at most so long for changes; ignored names do not end the wait."""
-        end = time.monotonic() + seconds
+        return await self._stoppable(partial(self._step, seconds))
+
+    async def _stoppable(self, work: Callable[[threading.Event], _T]) -> _T:
+        """Do something in a thread, which is given what a cancellation sets."""
         stop = threading.Event()
         try:
-            while (left := end - time.monotonic()) > 0:
-                timeout = max(int(left * 1000), 1)
-                if paths := await anyio.to_thread.run_sync(self._step, timeout, stop, abandon_on_cancel=True):
-                    return paths
+            return await anyio.to_thread.run_sync(work, stop, abandon_on_cancel=True)
         finally:
-            # A thread abandoned by a cancellation ends within one step.
+            # A thread abandoned by a cancellation ends.
             stop.set()
-        return frozenset()
+            self._events.wake()
 
-    def _step(self, timeout: int, stop: threading.Event) -> frozenset[Path]:
-        """Wait for one step's changes; blocks."""
-        raw = self._rust.watch(2 * _STEP_MS, _STEP_MS, timeout, stop)
-        if isinstance(raw, str):
-            return frozenset()
-        parents: dict[str, str] = {}
-        found: list[Path] = []
-        for _, text in raw:
-            path = Path(text)
-            parent = str(path.parent)
-            if parent not in parents:
-                parents[parent] = os.path.realpath(parent)
-            found.append(path)
+    def _step(self, seconds: float, stop: threading.Event) -> set[str]:
+        """Wait for changes, and collect those of one step; blocks."""
+        found = self._events.wait(seconds, stop)
+        if found and not stop.wait(_STEP_MS / 1000):
+            found |= self._events.wait(0, stop)
+        return found
+
+    def _outdated(self) -> bool:
+        return self._events.lost or any(_identity(root) != found for root, found in self._identities.items())
+
+
+class _OtherEvents:
+    """The changes below some folders where the system is not Linux; like `FolderEvents`."""
+
+    lost = False
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        """Begin to watch.
+
+        Raises:
+            OSError: the system does not support it, or a root vanished just now.
+        """
+        from watchfiles._rust_notify import RustNotify  # noqa: PLC0415 - see `watch`
+
+        self._roots = tuple(map(Path, roots))
+        self._rust = RustNotify(list(roots), False, False, 0, True, True)
+
+    def close(self) -> None:
+        """Stop watching."""
+        # The system's watch ends with this object, after the last `wait`.
+
+    def begin(self, stop: threading.Event) -> None:
+        """Do nothing: all folders are registered."""
+
+    def wake(self) -> None:
+        """Do nothing: `wait` sees soon that it was stopped."""
+
+    def wait(self, seconds: float, stop: threading.Event) -> set[str]:
+        """Wait for changes and return their paths; empty after so long, or soon after `stop` was set."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            raw = self._rust.watch(2 * _STEP_MS, _STEP_MS, max(int(left * 1000), 1), stop)
+            if isinstance(raw, str):
+                return set()
+            if found := self._paths(text for _, text in raw):
+                return found
+        return set()
+
+    def _paths(self, texts: Iterable[str]) -> set[str]:
+        """Return the paths that are not ignored, and the real ones where links lead to them; by folders."""
+        names: dict[str, list[str]] = {}
+        for text in texts:
+            folder, name = os.path.split(text)
+            names.setdefault(folder, []).append(name)
+        found: set[str] = set()
+        for folder, inside in names.items():
             # The system watches a folder once: where a link leads to it too, changes may have the path of the link.
-            if parents[parent] != parent:
-                found.append(Path(parents[parent], path.name))
-        return frozenset(path for path in found if not self._is_ignored(path))
+            for each in {folder, os.path.realpath(folder)}:
+                found.update(path for name in inside if not self._is_ignored(Path(path := f"{each}{os.sep}{name}")))
+        return found
 
     def _is_ignored(self, path: Path) -> bool:
         roots = [root for root in self._roots if path.is_relative_to(root)]
-        return bool(roots) and all(any(map(_is_ignored, path.relative_to(root).parts)) for root in roots)
-
-    def _outdated(self) -> bool:
-        return [_identity(root) for root in self._roots] != self._identities
+        return bool(roots) and all(any(map(is_passed_over, path.relative_to(root).parts)) for root in roots)
 
 
 def _advice(roots: Sequence[Path]) -> str:
@@ -228,15 +272,10 @@ def _advice(roots: Sequence[Path]) -> str:
     )
 
 
-def _is_ignored(name: str) -> bool:
-    # An ignore file is not part of a skill, but decides which files are.
-    return is_ignored(name) and name != FILE_NAME
-
-
-def _identity(root: Path) -> tuple[int, int] | None:
+def _identity(root: str) -> tuple[int, int] | None:
     """Return what distinguishes a folder from another one at its path."""
     try:
-        status = root.stat()
+        status = Path(root).stat()
     except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -80,15 +81,29 @@ class LoadedSource:
         """The folders below which changes may concern this source."""
         return frozenset() if self.source.barred else self.links.roots | {self.source.root}
 
-    def paths_of(self, real: Path) -> Iterator[str]:
-        """Yield the paths in this source that an absolute path corresponds to; `""` if the root itself may differ."""
+    def paths_of(self, reals: Iterable[Path]) -> Iterator[str]:
+        """Yield the paths in this source that absolute paths correspond to; `""` if the root itself may differ.
+
+        Some may come twice. A checkout changes many files of each folder, so each folder is compared once.
+        """
         root = self.source.root
-        if real.is_relative_to(root):
-            relative = real.relative_to(root).as_posix()
+        above = frozenset((root, *root.parents))
+        known: dict[str, list[str]] = {}
+        for real in reals:
+            if real in above:
+                yield ""
+            yield from self.links.links_to(real)
+            folder, _, name = str(real).rpartition(os.sep)
+            if folder not in known:
+                known[folder] = list(self._paths_of_folder(real.parent))
+            for path in known[folder]:
+                yield join(path, name)
+
+    def _paths_of_folder(self, folder: Path) -> Iterator[str]:
+        if folder.is_relative_to(self.source.root):
+            relative = folder.relative_to(self.source.root).as_posix()
             yield "" if relative == "." else relative
-        elif root.is_relative_to(real):
-            yield ""
-        yield from self.links.paths_of(real)
+        yield from self.links.paths_through(folder)
 
 
 def load_in_parts(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from contextlib import aclosing, asynccontextmanager
@@ -20,6 +19,12 @@ if TYPE_CHECKING:
     from skills_core import Library
 
 QUICK = WatchOptions(mode=WatchMode.NATIVE, debounce=0.1, poll_interval=0.1)
+
+
+@pytest.fixture(params=["this system", "other systems"], autouse=True)
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "other systems":
+        monkeypatch.setattr("skills_core.live.watcher._USES_INOTIFY", False)
 
 
 @pytest.fixture
@@ -237,34 +242,6 @@ async def test_a_root_below_the_hidden_folder_of_another_root_is_watched(root: P
         (root / ".hidden" / "other").mkdir()
         (hidden / "a").mkdir()
         assert await anext(batches) == frozenset({hidden / "a"})
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
-async def test_a_name_that_is_not_utf8_makes_the_watcher_poll(root: Path) -> None:
-    async with watching(root) as batches:
-        (root / os.fsdecode(b"b\xff")).mkdir()
-        for _ in range(3):
-            assert await anext(batches) is None
-
-
-class _NoWatchesLeft:
-    """Stands for the notifier where the user's watches end below the root: it fails for one more folder alone."""
-
-    def __init__(self, paths: list[str], *flags: object) -> None:
-        is_permissive = flags[-1]
-        if not is_permissive:
-            raise OSError(f"OS file watch limit reached. about {paths}")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of inotify")
-async def test_without_watches_for_all_folders_the_watcher_polls_and_says_how_to_raise_the_limit(
-    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("watchfiles._rust_notify.RustNotify", _NoWatchesLeft)
-    caplog.set_level("WARNING")
-    async with watching(root, options=QUICK) as batches:
-        assert await anext(batches) is None
-    assert "sudo sysctl fs.inotify.max_user_watches=" in caplog.text
 
 
 async def test_polling_rests_longer_the_longer_a_comparison_takes(

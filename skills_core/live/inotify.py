@@ -1,0 +1,273 @@
+"""Watch folders with all that is below them by Linux's inotify.
+
+One thread adds the watches, a slice of folders at a time, and reads the events between the slices: registering
+hundreds of thousands of folders stops no other thread, and the system's queue of events does not run over meanwhile.
+A folder is listed after its watch was added, so that nothing below it is missed; what is in a new folder is reported.
+
+Ignored folders are not watched, and links are not followed: a link's target has a root of its own, or is below one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+
+from skills_core.disk.folders import is_ignored
+from skills_core.disk.gitignore import FILE_NAME
+
+_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
+_MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
+_DELETE_SELF, _MOVE_SELF = 0x400, 0x800
+_OVERFLOW, _IGNORED = 0x4000, 0x8000
+_ONLY_FOLDERS, _NO_LINKS, _IS_FOLDER = 0x1000000, 0x2000000, 0x40000000
+_WATCHED = (
+    _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
+) | _ONLY_FOLDERS
+
+_HEAD = struct.Struct("iIII")
+_BUFFER = 1 << 18
+
+_SLICE = 100
+# So many folders are added before events are read.
+
+_PASSED_OVER = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG})
+# The folder vanished, something else took its place, or it cannot be read.
+
+
+def is_passed_over(name: str) -> bool:
+    """Tell whether changes of a name are not reported."""
+    # An ignore file is not part of a skill, but decides which files are.
+    return is_ignored(name) and name != FILE_NAME
+
+
+class FolderEvents:
+    """The changes below some folders since they were registered; `close` ends it."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        """Begin to register all folders.
+
+        Raises:
+            OSError: the system does not support it, or has too many watchers.
+        """
+        self.lost = False
+        """Whether the system lost events: anything may have changed, and new folders may not be watched."""
+        self._descriptor = _system_call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
+        self._end, self._ending = os.pipe()
+        # The paths of roots, and of every other folder the watch of its parent and its name, by watch.
+        self._roots: dict[int, list[str]] = {}
+        self._places: dict[int, tuple[int, str]] = {}
+        # Folders to add: the watch of the parent and the name, and whether what is in them is new.
+        self._waiting: deque[tuple[int, str, bool]] = deque()
+        self._found: set[str] = set()
+        self._error: OSError | None = None
+        self._changed = threading.Condition()
+        self._is_registered = False
+        threading.Thread(target=self._run, args=[tuple(roots)], name="watch", daemon=True).start()
+
+    def close(self) -> None:
+        """Let the watch end soon; called once."""
+        # With many folders, the system takes seconds to close the descriptor: the thread does.
+        os.close(self._ending)
+
+    def begin(self, stop: threading.Event) -> None:
+        """Wait until all folders are registered, or until `stop` was set and `wake` called.
+
+        Raises:
+            OSError: the system has no watches left.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_registered or self._error or stop.is_set())
+            if self._error is not None:
+                raise self._error
+
+    def wait(self, seconds: float, stop: threading.Event) -> set[str]:
+        """Wait for changes and return their paths; empty after so long, or after `stop` was set and `wake` called.
+
+        Raises:
+            OSError: a new folder could not be watched.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._found or self._error or self.lost or stop.is_set(), seconds)
+            if self._error is not None:
+                raise self._error
+            if stop.is_set():
+                return set()
+            found, self._found = self._found, set()
+            return found
+
+    def wake(self) -> None:
+        """Let `wait` see that it was stopped."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def _run(self, roots: tuple[str, ...]) -> None:
+        try:
+            for root in roots:
+                if (watch := self._add(root, _WATCHED)) is not None:
+                    self._roots.setdefault(watch, []).append(root)
+            for watch, paths in self._roots.items():
+                self._list(watch, paths[0], is_new=False)
+            self._follow()
+        except OSError as error:
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+        finally:
+            os.close(self._descriptor)
+            os.close(self._end)
+
+    def _follow(self) -> None:
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        poll.register(self._end, select.POLLIN)
+        while True:
+            if not self._waiting and not self._is_registered:
+                with self._changed:
+                    self._is_registered = True
+                    self._changed.notify_all()
+            ready = dict(poll.poll(0 if self._waiting else None))
+            if self._end in ready:
+                return
+            if self._descriptor in ready:
+                self._enter(os.read(self._descriptor, _BUFFER))
+            for _ in range(min(_SLICE, len(self._waiting))):
+                self._register(*self._waiting.popleft())
+
+    def _register(self, parent: int, name: str, is_new: bool) -> None:  # noqa: FBT001 - from a tuple
+        """Watch a folder, and let all folders in it be watched."""
+        above = self._paths(parent)
+        if not above:
+            return
+        path = f"{above[0]}/{name}"
+        watch = self._add(path, _WATCHED | _NO_LINKS)
+        if watch is None or self._places.get(watch) == (parent, name):
+            return
+        self._places[watch] = parent, name
+        # A root below another one was listed as a root, unless it was moved here.
+        if watch not in self._roots or is_new:
+            self._list(watch, path, is_new=is_new)
+
+    def _list(self, watch: int, path: str, *, is_new: bool) -> None:
+        names: list[str] = []
+        try:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if is_passed_over(entry.name):
+                        continue
+                    names.append(entry.name)
+                    if entry.is_dir(follow_symlinks=False):
+                        self._waiting.append((watch, entry.name, is_new))
+        except OSError as error:
+            if error.errno not in _PASSED_OVER:
+                raise
+        if is_new and names:
+            self._report(f"{above}/{name}" for above in self._paths(watch) for name in names)
+
+    def _enter(self, events: bytes) -> None:
+        """Report what some events tell of, forget folders that are gone, and let new ones be watched."""
+        # No folder gets another place before all events of a reading are reported.
+        paths_of = cache(self._paths)
+        found: list[str] = []
+        moved: set[tuple[int, str]] = set()
+        removed: list[int] = []
+        for watch, mask, name in _parsed(events):
+            if mask & _OVERFLOW:
+                self.lost = True
+            elif mask & _IGNORED:
+                removed.append(watch)
+            elif name and not is_passed_over(name):
+                found += [f"{above}/{name}" for above in paths_of(watch)]
+                if mask & _IS_FOLDER and mask & _MOVED_FROM:
+                    moved.add((watch, name))
+                elif mask & _IS_FOLDER and not mask & _DELETE:
+                    # It is new, or with other permissions it may be readable now.
+                    self._waiting.append((watch, name, True))
+            elif not name and (watch in self._roots or not mask & (_DELETE_SELF | _MOVE_SELF)):
+                # A folder that is gone is reported by the one above, but nothing above a root is watched.
+                found += paths_of(watch)
+        if moved:
+            self._forget(moved)
+        for watch in removed:
+            self._places.pop(watch, None)
+            self._roots.pop(watch, None)
+        self._report(found)
+
+    def _report(self, paths: Iterable[str]) -> None:
+        with self._changed:
+            self._found.update(paths)
+            if self._found or self.lost:
+                self._changed.notify_all()
+
+    def _forget(self, moved: set[tuple[int, str]]) -> None:
+        """Remove the watches of folders that were moved away, and of all below; one moved elsewhere is added again."""
+        known: dict[int, bool] = {}
+        for watch in self._places:
+            trail: list[int] = []
+            while watch not in known:
+                place = self._places.get(watch)
+                if place is None or place in moved:
+                    known[watch] = place is not None
+                else:
+                    trail.append(watch)
+                    watch = place[0]  # noqa: PLW2901 - climbs to the root
+            known.update(dict.fromkeys(trail, known[watch]))
+        for watch in [watch for watch in self._places if known[watch]]:
+            del self._places[watch]
+            if watch not in self._roots:
+                _library().inotify_rm_watch(self._descriptor, watch)
+
+    def _paths(self, watch: int) -> list[str]:
+        """Return the paths of a folder, more than one if roots lead to it on several ways; empty if it is unknown."""
+        found: list[str] = []
+        below = ""
+        while True:
+            found += [root.rstrip("/") + below for root in self._roots.get(watch, ())]
+            if watch not in self._places:
+                return found
+            watch, name = self._places[watch]
+            below = f"/{name}{below}"
+
+    def _add(self, path: str, mask: int) -> int | None:
+        """Watch a folder and return its watch; None if it is gone or cannot be read."""
+        try:
+            return _system_call("inotify_add_watch", self._descriptor, os.fsencode(path), mask)
+        except OSError as error:
+            if error.errno in _PASSED_OVER:
+                return None
+            raise
+
+
+def _parsed(events: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield the watch of each event, its mask, and the name in the folder, empty for the folder itself."""
+    place = 0
+    while place < len(events):
+        watch, mask, _, length = _HEAD.unpack_from(events, place)
+        place += _HEAD.size
+        yield watch, mask, os.fsdecode(events[place : place + length].rstrip(b"\0"))
+        place += length
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _system_call(name: str, *arguments: int | bytes) -> int:
+    """Call a function of the C library, while other threads run.
+
+    Raises:
+        OSError: it failed.
+    """
+    function: Callable[..., int] = getattr(_library(), name)
+    result = function(*arguments)
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
