@@ -262,9 +262,10 @@ _MAX_PAUSE_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class _Lane:
-    """Whether a request of a principal has its turn, and those that wait for theirs."""
+    """Whether a request of a principal has its turn, which one, and those that wait for theirs."""
 
     taken: bool = True
+    turn: Turn | None = None
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
@@ -274,8 +275,9 @@ class Turn:
     A turn within another one, `outer`, ends that too, and leaves the pause after it to that.
     """
 
-    def __init__(self, end: Callable[[float], None]) -> None:
-        """Call `end` with the cost when the turn is over."""
+    def __init__(self, lane: _Lane, end: Callable[[float], None]) -> None:
+        """Call `end` with the cost when the turn in a lane is over."""
+        self._lane = lane
         self._end: Callable[[float], None] | None = end
         self.outer: Turn | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -285,9 +287,14 @@ class Turn:
 
     def begin_work(self) -> None:
         """Let the turn end soon, also if the request is not answered: it waits for something else then."""
-        loop = asyncio.get_running_loop()
-        self._due = loop.time() + _WAITS_SECONDS
-        self._timer = loop.call_at(self._due, self._look)
+        self._due = asyncio.get_running_loop().time() + _WAITS_SECONDS
+        if self._lane.waiting or self.outer is not None:
+            self.end_when_due()
+
+    def end_when_due(self) -> None:
+        """Look for the end of a turn that another request waits for; until one does, there is no need to."""
+        if self._due and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(self._due, self._look)
 
     def end(self) -> None:
         """Let the next request begin."""
@@ -304,10 +311,12 @@ class Turn:
             self.outer.end()
 
     def _look(self) -> None:
+        self._timer = None
         late = asyncio.get_running_loop().time() - self._due > _LATE_SECONDS
         if late and self._extensions < _MOST_EXTENSIONS:
             self._extensions += 1
             self.begin_work()
+            self.end_when_due()
         else:
             self.end()
 
@@ -326,7 +335,8 @@ class RequestTurns:
         elif lane.taken or lane.waiting:
             await self._wait(principal, lane)
         lane.taken = True
-        return Turn(lambda cost: self._ended(principal, lane, cost))
+        lane.turn = turn = Turn(lane, lambda cost: self._ended(principal, lane, cost))
+        return turn
 
     @asynccontextmanager
     async def turn(self, principal: Key) -> AsyncGenerator[Turn]:
@@ -340,6 +350,8 @@ class RequestTurns:
     async def _wait(self, principal: Key, lane: _Lane) -> None:
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         lane.waiting.append(mine)
+        if lane.turn is not None:
+            lane.turn.end_when_due()
         try:
             await mine
         except BaseException:
@@ -351,6 +363,7 @@ class RequestTurns:
             raise
 
     def _ended(self, principal: Key, lane: _Lane, cost: float) -> None:
+        lane.turn = None
         # Not at once: most requests are answered in one step, and requests that became ready meanwhile come first.
         loop = asyncio.get_running_loop()
         if cost <= _FREE_SECONDS:
