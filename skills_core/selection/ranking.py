@@ -20,7 +20,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skills_core.selection.bm25 import Hit, IndexedTexts, QueryTerms, SkillRows
+from skills_core.selection.bm25 import Hit, Indexed, QueryTerms, SkillRows
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
@@ -186,12 +186,12 @@ class SkillSearch:
             if not contents:
                 self._find_twins(index, skills, pause)
                 return
-            texts: list[IndexedTexts] = []
+            read: list[Indexed] = []
             for content in contents:
                 pause()
-                texts.append(index.read(content))
+                read.append(index.read(content))
             with self._lock:
-                index.fill(contents, texts)
+                index.fill(contents, read)
 
     def _find_twins(self, index: SkillRows, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
         if self._compared is skills:
