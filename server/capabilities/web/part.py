@@ -264,7 +264,9 @@ class WebPage(HttpPart):
 
         def make() -> Response:
             found = self._search.find(view, choice)
-            return self._page("web/catalog.html", visitor, choice=choice, found=found, catalog=view.catalog)
+            progress = self._host.library.progress
+            values = {"choice": choice, "found": found, "catalog": view.catalog, "progress": progress}
+            return self._page("web/catalog.html", visitor, **values)
 
         return await self._in_turn(make)
 
