@@ -332,8 +332,8 @@ class OperationRoutes:
         if (progress := self._host.library.progress) is not None:
             # The reason may name a folder, and the route has no caller: it is in the log.
             has_failed = any(found.fault for found in self._host.everything.sources)
-            status, percent = "loading_failed" if has_failed else "loading", int(100 * progress.share)
-            return JSONResponse({"status": status, "percent": percent, **self._counts()}, 503, headers=_NO_STORE)
+            found = {"status": "loading_failed" if has_failed else "loading", "percent": int(100 * progress.share)}
+            return JSONResponse({**found, **self._counts()}, 503, headers=_NO_STORE)
         return JSONResponse({"status": "ready"}, headers=_NO_STORE)
 
     def _counts(self) -> dict[str, int]:
