@@ -53,8 +53,9 @@ _FIRST_BURST_AT_MOST = 2.0
 # Seconds after which watching begins during a burst: what changes before is noticed only then.
 
 
-_OPENING_SECONDS = 1.0
-# For which requests wait for a library that is being loaded: most clients ask once for a list, so it should be whole.
+_OPENING_SECONDS = 2.0
+# For which requests for skills wait for a library that can be complete by then: most clients ask once for a list, so it
+# should be whole. One that would take longer at the speed so far is served at once as far as it is loaded.
 
 _FIRST_PART_SECONDS = 0.5
 # Until the first part of a library that is being loaded is served; each further one takes twice as long.
@@ -114,8 +115,8 @@ class Host:
         self.records.observer = self.activity.record
         self.on_change(self.activity.add_change)
         self.report: Callable[[], None] = lambda: None
-        self._opening = None if library.is_complete else anyio.Event()
         self._opening_ends = monotonic() + _OPENING_SECONDS
+        self._opening = anyio.Event() if self._is_soon_complete() else None
         self._note_unread()
 
     @property
@@ -124,29 +125,46 @@ class Host:
         return self._opening is not None
 
     async def opened(self) -> None:
-        """Wait until the library is complete, but not longer than clients like to wait."""
+        """Wait until the library is complete, or it shows that it will not be before clients stop waiting."""
         if (opening := self._opening) is not None:
             await opening.wait()
 
+    def _is_soon_complete(self) -> bool:
+        progress = self.library.progress
+        return progress is not None and monotonic() + progress.seconds_left < self._opening_ends
+
     async def load(self) -> None:
-        """Load what the library has not loaded yet, and return when it is complete.
+        """Load what the library has not loaded yet, and return when it is complete; a failure is told, and retried.
 
         Raises:
             StoppedError: the server ends.
         """
-        begin, seconds = monotonic(), _FIRST_PART_SECONDS
-        is_complete = self.library.is_complete
-        while not is_complete:
-            async with self._reloading:
-                with _shielded():
-                    await self._take_over(partial(self.library.load, seconds, self.background.pause))
-            is_complete = self.library.is_complete
-            if not is_complete:
-                logger.info("%s loaded so far, loading more", counted(len(self.everything.skills), "skill"))
+        begin, seconds, pauses = monotonic(), _FIRST_PART_SECONDS, iter(self._backoff)
+        while not self.library.is_complete:
+            try:
+                await self._load_part(seconds)
+            except StoppedError:
+                raise
+            except Exception as error:
+                logger.exception("the skills cannot be loaded; those loaded so far are served, and loading is retried")
+                await self._take_over(partial(self.library.note_fault, f"{type(error).__name__}: {error}"))
+                self._open()
+                await anyio.sleep(next(pauses))
+                continue
+            if (progress := self.library.progress) is not None:
+                count = counted(len(self.everything.skills), "skill")
+                logger.info("%s loaded so far, about %.0f %% of %s", count, 100 * progress.share, progress.root)
+                if not self._is_soon_complete():
+                    self._open()
             seconds *= 2
         self._open()
         self._note_unread()
         logger.info("%s loaded after %.1f s", counted(len(self.everything.skills), "skill"), monotonic() - begin)
+
+    async def _load_part(self, seconds: float) -> None:
+        async with self._reloading:
+            with _shielded():
+                await self._take_over(partial(self.library.load, seconds, self.background.pause))
 
     async def _open_later(self) -> None:
         await anyio.sleep(max(0, self._opening_ends - monotonic()))

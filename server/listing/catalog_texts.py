@@ -192,6 +192,9 @@ def loading_text(catalog: Catalog) -> str:
     if not catalog.is_loading:
         return ""
     count = f"{counted(len(catalog.offered), 'skill')} so far" if catalog.offered else "none so far"
+    if faults := [found.fault for found in catalog.sources if found.fault]:
+        fault = escape_line(shortened(one_line(faults[0]), _MAX_FAULT))
+        return f"Tell the user that not all skills can be loaded ({fault}): {count}. Loading is retried."
     return f"Skills are still being loaded, {count}: if none fits, ask find_skills again in some seconds."
 
 

@@ -185,6 +185,20 @@ class Tree(dict[str, Listing]):
             change(self.linking, folder)
 
 
+def share_walked(tree: Tree, folder: str) -> float:
+    """Return which share of a source a walk has behind it that has just finished `folder`: more than 0, at most 1.
+
+    What lies in the folders beside each other counts alike, so it is an estimate; that of the root, the last one, is 1.
+    """
+    share, width, above = 0.0, 1.0, ""
+    for name in folder.split("/") if folder else ():
+        beside = tree[above].folders
+        width /= len(beside)
+        share += width * beside.index(name)
+        above = join(above, name)
+    return share + width
+
+
 class _BoundReachedError(Exception):
     """The bound for folders, or for entries in all folders, is reached."""
 
