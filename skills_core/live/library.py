@@ -333,7 +333,7 @@ class Library:
                 contents[place] = known[place]
             else:
                 # The content is equal, but the metadata of its files may be newer.
-                contents[place] = replace(known[place], files=content.files, main=content.main)
+                contents[place] = replace(known[place], files=content.files, main_path=content.main_path)
         # What is beside a skill may have changed its review.
         changed = frozenset(
             place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place)

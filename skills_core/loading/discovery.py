@@ -183,7 +183,7 @@ _BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
     # Most folders have no such file, and this is asked of every folder.
-    named = [name for name, _ in tree[folder].files if name.lower().endswith(".md") and name not in _MAIN_FILES]
+    named = [name for name in tree[folder].file_names if name.lower().endswith(".md") and name not in _MAIN_FILES]
     if not named or source.kinds <= {SkillKind.FOLDER}:
         return
     parts = {part.lower() for part in folder.split("/")}
@@ -286,7 +286,7 @@ def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
     listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
     touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
     touched |= before.keys() - tree.keys()
-    touched |= {each.folder for each in contents.values() if not all(file.settled for file in each.files.values())}
+    touched |= {each.folder for each in contents.values() if not each.files.are_settled}
     touched |= {parent(place) for place, file in texts.items() if not file.settled}
     stale = _enclosing((*touched, *map(parent, loaded.unread)))
     return stale | _uncovered(before, tree, stale) | _referring(loaded.documents)
@@ -337,7 +337,7 @@ class _Loading:
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
-        for name, _ in self.before.tree.get(folder, Listing()).files:
+        for name in self.before.tree.get(folder, Listing()).file_names:
             place = join(folder, name)
             self.entered.add(place)
             self.texts.pop(place, None)
