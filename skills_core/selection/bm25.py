@@ -54,8 +54,8 @@ _MANY_GAPS = 16
 
 _DESCRIPTION, _BODY = FIELDS.index("description"), FIELDS.index("body")
 
-IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...], bytes]
-"""What the index needs of a content: its key, its texts and the signature of its description and its body."""
+IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...]]
+"""What the index needs of a content: its key and its texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,21 +178,32 @@ class SkillRows:
     def read(content: SkillContent) -> IndexedTexts:
         """Return the key and the texts of a content, without the body if it cannot be read. Any thread may call it."""
         try:
-            texts = texts_of(content)
-            return key_of(content), texts, signature((texts[_DESCRIPTION], texts[_BODY]))
+            return key_of(content), texts_of(content)
         except (SkillChangedError, FileUnavailableError) as error:
             # The reload that is due brings another content.
             logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
-            return key_of(content, has_body=False), texts_without_body(content), b""
+            return key_of(content, has_body=False), texts_without_body(content)
 
-    def fill(self, contents: Sequence[SkillContent], texts: Sequence[IndexedTexts]) -> None:
-        """Index contents that may be lacking."""
-        known = {key: fields for key, fields, _ in texts}
-        signatures = {key: signed for key, _, signed in texts}
+    @staticmethod
+    def signature(texts: Sequence[str]) -> bytes:
+        """Return the signature of the description and the body among a content's texts; empty without a body.
+
+        Searches index without it: it is made in the background alone.
+        """
+        return signature((texts[_DESCRIPTION], texts[_BODY])) if texts[_BODY] else b""
+
+    def fill(
+        self,
+        contents: Sequence[SkillContent],
+        texts: Sequence[IndexedTexts],
+        signatures: Mapping[bytes, bytes] | None = None,
+    ) -> None:
+        """Index contents that may be lacking; `signatures` are those that are known, by key."""
+        known = dict(texts)
         rows = dict(zip(known, self.texts.add(known, signatures), strict=True))
         if not self.is_current:
             return
-        for content, (key, _, _) in zip(contents, texts, strict=True):
+        for content, (key, _) in zip(contents, texts, strict=True):
             _, places = self._lacking.pop(id(content), (content, ()))
             for place in places:
                 self._rows[place] = row = rows[key]

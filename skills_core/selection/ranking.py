@@ -20,7 +20,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skills_core.selection.bm25 import Hit, IndexedTexts, QueryTerms, SkillRows
+from skills_core.selection.bm25 import Hit, IndexedTexts, QueryTerms, SkillRows, key_of
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
@@ -187,11 +187,14 @@ class SkillSearch:
                 self._find_twins(index, skills, pause)
                 return
             texts: list[IndexedTexts] = []
+            signatures: dict[bytes, bytes] = {}
             for content in contents:
                 pause()
-                texts.append(index.read(content))
+                key, fields = index.read(content)
+                texts.append((key, fields))
+                signatures[key] = index.signature(fields)
             with self._lock:
-                index.fill(contents, texts)
+                index.fill(contents, texts, signatures)
 
     def _find_twins(self, index: SkillRows, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
         if self._compared is skills:
@@ -201,10 +204,26 @@ class SkillSearch:
         signatures: list[bytes] = []
         for begin in range(0, len(found), _BATCH):
             pause()
-            signatures += index.texts.signatures_of([row for _, row in found[begin : begin + _BATCH]])
+            signatures += self._signatures(index, found[begin : begin + _BATCH], pause)
         groups = alike(signatures, pause)
         self.twins = Twins([[found[member][0] for member in group.members] for group in groups])
         self._compared = skills
+
+    @staticmethod
+    def _signatures(index: SkillRows, found: Sequence[tuple[Skill, int]], pause: Callable[[], None]) -> list[bytes]:
+        """Return the signatures of skills in the rows of an index, with those that it lacks, as searches make none."""
+        known = index.texts.signatures_of([row for _, row in found])
+        made: dict[int, bytes] = {}
+        for (skill, row), signed in zip(found, known, strict=True):
+            if signed is None and row not in made:
+                pause()
+                key, fields = index.read(skill.content)
+                # A body that cannot be read now has no signature yet.
+                if key == key_of(skill.content):
+                    made[row] = index.signature(fields)
+        if made:
+            index.texts.sign(made)
+        return [signed or made.get(row, b"") for (_, row), signed in zip(found, known, strict=True)]
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
