@@ -103,7 +103,7 @@ class Host:
         self.background = Background()
         self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.background)
         self.searches = SearchTurns()
-        self._search_preparation = SearchPreparation(self._searched_views, self.background)
+        self._search_preparation = SearchPreparation(self._searched_views, self._views.regroup, self.background)
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
         self.reloads = ReloadFigures()
@@ -210,6 +210,11 @@ class Host:
     def view_called(self, name: ViewName) -> View:
         """Return a view of the current catalog by its name."""
         return self._views.current(name)
+
+    def keep_search_ready(self, view: View) -> None:
+        """Have the skills of a view indexed and compared in the background, from now on."""
+        if self._views.want_search(view):
+            self._search_preparation.refresh()
 
     def view_name(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
         """Return the name of a request's view, for what outlasts the request."""
