@@ -18,6 +18,7 @@ from server.hosting.activation_texts import ActivationTexts
 from server.hosting.activity import Activity
 from server.hosting.background import Background, SearchPreparation, StoppedError
 from server.hosting.catalog_log import ReloadFigures, log_change
+from server.hosting.garbage import left_alone
 from server.hosting.searches import SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import ATTEMPTS, VerifiedReader
@@ -273,7 +274,7 @@ class Host:
 
     async def _take_over(self, load: Callable[[], Change], log: Callable[[Change], None] = lambda _: None) -> Change:
         """Answer from what `load`, run in a thread, makes the catalog, and announce how that differs."""
-        with self._views.held():
+        with left_alone(), self._views.held():
             change = await anyio.to_thread.run_sync(load)
             if change:
                 await self._views.prepare()
