@@ -1,13 +1,14 @@
-"""Python does not look for garbage among loaded skills."""
+"""Python does not look for garbage among loaded skills, and threads that work pass the interpreter on soon."""
 
 from __future__ import annotations
 
 import gc
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from server.hosting.garbage import left_alone
+from server.hosting.interpreter import left_alone, short_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,3 +65,14 @@ def test_thresholds_are_as_before_after_an_error() -> None:
     with pytest.raises(LookupError), left_alone():
         raise LookupError
     assert gc.get_threshold() == before
+
+
+def test_turns_are_short_within_the_block_only() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.005)
+    try:
+        with short_turns():
+            assert sys.getswitchinterval() < 0.005
+        assert sys.getswitchinterval() == pytest.approx(0.005)
+    finally:
+        sys.setswitchinterval(before)
