@@ -62,6 +62,9 @@ _DEEPER = (3, 30)
 _DEEPEST = 1000
 # Most skills that are searched for this.
 
+_FEW = 50
+# Of so many changed skills the events are found on the event loop.
+
 _TOGETHER = 500
 # So many events are published without a pause.
 
@@ -373,18 +376,24 @@ class Views:
 
         So no request waits for the views of the new catalog, which `prepare` makes.
         """
-        if self._rule is not None:
-            self._held = self._library.catalog
+        self._held = self._library.catalog
         try:
             yield
         finally:
             self._held = None
 
-    async def prepare(self) -> None:
-        """Make the known views of the library's new catalog in a worker thread, with the lists that clients ask for."""
-        if self._rule is None:
-            return
+    async def prepare(self, change: Change) -> None:
+        """Make the known views of the library's new catalog in a worker thread, with the lists that clients ask for.
+
+        `change` leads to that catalog. The one view that there is without a rule shows all of it, and makes its lists
+        when they are asked for.
+        """
         whole, known = self._library.catalog, [(name, entry.view) for name, entry in self._entries.items()]
+        if self._rule is None:
+            same = [(name, view) for name, view in known if view.catalog is change.before]
+            views = {name: (view, self._view(name, whole, view.kept, view.layouts)) for name, view in same}
+            self._prepared = {name: _Prepared(whole, *pair, change) for name, pair in views.items()}
+            return
 
         def make() -> dict[ViewName, _Prepared]:
             prepared = {name: self._next(name, view, whole) for name, view in known}
@@ -415,7 +424,10 @@ class Views:
                 continue
             if change is None or change.before is not before.catalog:
                 change = Change.between(before.catalog, after.catalog)
-            for event in events_of(before, after, change):
+            events: Iterable[ServerEvent] = events_of(before, after, change)
+            if change.size > _FEW:
+                events = await anyio.to_thread.run_sync(list, events)
+            for event in events:
                 await entry.feed.publish(event)
             if entry.feed.announced is before:
                 entry.feed.announced = after

@@ -51,7 +51,12 @@ class Change:
     updated: tuple[tuple[Skill, Skill], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.updated)
+        return self.size > 0
+
+    @property
+    def size(self) -> int:
+        """How many skills differ."""
+        return len(self.added) + len(self.removed) + len(self.updated)
 
     @classmethod
     def between(cls, before: Catalog, after: Catalog) -> Change:

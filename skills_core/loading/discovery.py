@@ -232,7 +232,7 @@ def reload_source(
     """Reload what changed; unchanged contents stay the same objects.
 
     `changed` are paths relative to the root; with None, the metadata of all files is compared. Paths that could not be
-    read at the last load are read in either case. `pause` is called for each folder that is compared.
+    read at the last load are read in either case. `pause` is called for each folder that is compared or loaded.
     """
     if changed is None:
         return _load_all(loaded, main_only=loaded.main_only, pause=pause)
@@ -240,7 +240,7 @@ def reload_source(
     if loaded.source.gitignore:
         # An ignore file applies to its whole folder.
         paths = frozenset(parent(path) if path.rpartition("/")[2] == FILE_NAME else path for path in paths)
-    tree, touched = rescan(loaded.source, loaded.tree, paths)
+    tree, touched = rescan(loaded.source, loaded.tree, paths, pause)
     stale = _enclosing(touched)
     with Reader() as reader:
         # Copying a mapping is many times as fast as building it again.
@@ -249,6 +249,8 @@ def reload_source(
         loading = _Loading(loaded, reading, *known, touched)
         uncovered = _uncovered(loaded.tree, tree, stale)
         for folder in stale | uncovered:
+            if pause is not None:
+                pause()
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:
             for folder in stale | uncovered | _referring(loaded.documents):
