@@ -397,13 +397,16 @@ class Walk:
         except (OSError, _BoundReachedError):
             return False
         self.tree.enter(folder, after)
-        led, leads, left = dict(before.links), dict(after.links), frozenset(after.folders)
+        led, leads = dict(before.links), dict(after.links)
+        # A folder that is listed is in the tree.
+        kept = frozenset(before.folders).intersection(after.folders)
+        kept = kept.difference(name for name in {**led, **leads} if led.get(name) != leads.get(name))
         for name in before.folders:
-            if name not in left or led.get(name) != leads.get(name):
+            if name not in kept:
                 self._forget(join(folder, name))
         for name in after.folders:
-            if join(folder, name) not in self.tree:
-                self.descend(join(folder, name))
+            if name not in kept and (path := join(folder, name)) not in self.tree:
+                self.descend(path)
         return True
 
     def _forget(self, folder: str) -> None:
