@@ -219,10 +219,7 @@ class JwtVerifier:
 
     def known(self, text: str) -> LoginToken | None:
         """Return the token if it was verified before, by the keys of today, and has not expired."""
-        if self._signed_by is not self._keys.published:
-            self._signed_by = self._keys.published
-            self._valid.clear()
-        token = self._valid.get(digest_of(text))
+        token = self._verified_before.get(digest_of(text))
         is_current = token is not None and time.time() < (token.expires_at or 0) + self._settings.leeway_seconds
         return token if is_current else None
 
@@ -239,12 +236,19 @@ class JwtVerifier:
         except _InvalidTokenError as error:
             self._refusals.token(text, str(error), genuine=error.genuine)
             return None
-        # While it waited, other keys may have come, and with them the end of this one.
-        if self._signed_by is self._keys.published:
-            self._valid[digest_of(text)] = token
-            if len(self._valid) > _MAX_VALID:
-                self._valid.popitem(last=False)
+        # It is verified in one step with finding its key, so it is signed by one of the keys of now.
+        self._verified_before[digest_of(text)] = token
+        if len(self._valid) > _MAX_VALID:
+            self._valid.popitem(last=False)
         return token
+
+    @property
+    def _verified_before(self) -> OrderedDict[bytes, LoginToken]:
+        """The tokens that were verified by the keys of now."""
+        if self._signed_by is not self._keys.published:
+            self._signed_by = self._keys.published
+            self._valid.clear()
+        return self._valid
 
     async def _verified(self, text: str) -> LoginToken:
         try:

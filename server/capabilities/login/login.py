@@ -267,7 +267,8 @@ class Login:
     @contextmanager
     def lasting(self, token: LoginToken, request: Scope) -> Iterator[anyio.CancelScope]:
         """End what happens inside when the token of a request expires or is revoked; yield the scope."""
-        with anyio.move_on_after(self._seconds_left(token)) as scope:
+        left = self._seconds_left(token)
+        with anyio.CancelScope() if left == math.inf else anyio.move_on_after(left) as scope:
             release = self._end_by_revocation(token, request, scope)
             try:
                 yield scope
