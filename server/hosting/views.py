@@ -351,10 +351,12 @@ class Views:
         """
         from mcp.server.subscriptions import ToolsListChanged  # noqa: PLC0415 - views are made before the SDK is loaded
 
-        entry = self._entries.get(view.name)
-        if entry is None or entry.view is not view or view.twins is view.kept.twins:
+        twins = view.kept.twins
+        if not (twins or view.twins):
             return
-        if view.regroup(view.kept.twins):
+        found = await anyio.to_thread.run_sync(view.regrouped, twins)
+        entry = self._entries.get(view.name)
+        if entry is not None and entry.view is view and view.take_groups(found):
             await entry.feed.publish(ToolsListChanged())
 
     def feed(self, name: ViewName) -> SubscriptionBus:
