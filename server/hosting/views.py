@@ -10,7 +10,7 @@ there is one view, which shows the whole catalog and has all tools.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -153,6 +153,10 @@ class View(Snapshot):
     def alike_to(self, skill: Skill) -> list[Skill]:
         """Return the other offered skills that are nearly the same as one; none before the skills are compared."""
         return self._alike(self.kept.twins, skill)
+
+    def alike_among(self, skills: Iterable[Skill]) -> Mapping[str, Sequence[Skill]]:
+        """Return those offered ones of `skills` that stand for others of them, by path, each with the others."""
+        return self.kept.twins.folded(skill for skill in skills if skill.is_offered)
 
     def _alike(self, twins: Twins, skill: Skill) -> list[Skill]:
         # A skill of a former catalog may have become another one.
