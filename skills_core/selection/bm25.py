@@ -190,7 +190,7 @@ class SkillRows:
 
         Searches index without it: it is made in the background alone.
         """
-        return signature((texts[_DESCRIPTION], texts[_BODY])) if texts[_BODY] else b""
+        return signature(texts[_DESCRIPTION], texts[_BODY])
 
     def fill(
         self,

@@ -33,7 +33,7 @@ _WEIGHTS = dict(zip(FIELDS, (10, 8, 5, 1), strict=True))
 
 _BITS = {field: 1 << number for number, field in enumerate(FIELDS)}
 
-_VERSION = "2"
+_VERSION = "3"
 # Of the tables and of what makes words, stems and signatures; a file of another version is emptied.
 
 _MAX_ROW = 50_000_000

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import anyio
 import pytest
@@ -88,7 +89,12 @@ async def test_groups_tell_a_role_nothing_of_the_skills_of_another(
     monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
     other = next(each for each in FORMS if each != role)
     tokens = {each: file.add(each, (each,), None) for each in ("all", role)}
-    options = {"access_roles": ROLES, "login_tokens": True, "catalog_budget": BUDGET, "structured_results": True}
+    options: dict[str, Any] = {
+        "access_roles": ROLES,
+        "login_tokens": True,
+        "catalog_budget": BUDGET,
+        "structured_results": True,
+    }
     async with serving(library, **options) as served, anyio.create_task_group() as tasks:
         tasks.start_soon(served.host.work)
         async with browsing(served) as browser:
