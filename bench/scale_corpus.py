@@ -152,7 +152,7 @@ def write_scale_corpus(root: Path, count: int, *, processes: int | None = None, 
 def skill_path(number: int) -> str:
     """Return the folder of a skill below the root, `owner/name`; the name is unique and valid by the format."""
     rng = Random(f"place {number}")  # noqa: S311 - reproducible, not secret
-    topic = TOPICS[rng.choice(_topics_of(_original(number)))]
+    topic = TOPICS[rng.choice(_topics_of(original(number)))]
     owner = int(OWNERS * rng.random() ** 2)
     return f"{_rare_word(owner)}-{owner}/{rng.choice(VERBS)}-{topic[0]}-{rng.choice(topic[1:])}-{number:06d}"
 
@@ -162,7 +162,7 @@ def is_twin(number: int) -> bool:
     return number > 0 and Random(f"twin {number}").random() < TWINS  # noqa: S311 - reproducible, not secret
 
 
-def _original(number: int) -> int:
+def original(number: int) -> int:
     """Follow forks to the skill that is none; early skills have more forks than late ones."""
     while is_twin(number):
         number = int(number * Random(f"fork {number}").random() ** 2)  # noqa: S311 - reproducible, not secret
@@ -206,7 +206,7 @@ def _draft(number: int, *, few_files: bool) -> Draft:
 
 def _twin(number: int, *, few_files: bool) -> Draft:
     """Return a fork: another description, and often a few other words, lines or bytes of a bundled file."""
-    draft = _draft(_original(number), few_files=few_files)
+    draft = _draft(original(number), few_files=few_files)
     rng = Random(f"skill {number}")  # noqa: S311 - reproducible, not secret
     body, files = draft.body, dict(draft.files)
     if rng.random() > SAME_BODY:

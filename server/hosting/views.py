@@ -10,7 +10,7 @@ there is one view, which shows the whole catalog and has all tools.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -156,6 +156,10 @@ class View(Snapshot):
     def alike_to(self, skill: Skill) -> list[Skill]:
         """Return the other offered skills that are nearly the same as one; none before the skills are compared."""
         return self._alike(self.kept.twins, skill)
+
+    def alike_among(self, skills: Iterable[Skill]) -> Mapping[str, Sequence[Skill]]:
+        """Return those offered ones of `skills` that stand for others of them, by path, each with the others."""
+        return self.kept.twins.folded(skill for skill in skills if skill.is_offered)
 
     def _alike(self, twins: Twins, skill: Skill) -> list[Skill]:
         # A skill of a former catalog may have become another one.
@@ -354,10 +358,12 @@ class Views:
         """
         from mcp.server.subscriptions import ToolsListChanged  # noqa: PLC0415 - views are made before the SDK is loaded
 
-        entry = self._entries.get(view.name)
-        if entry is None or entry.view is not view or view.twins is view.kept.twins:
+        twins = view.kept.twins
+        if not (twins or view.twins):
             return
-        if view.regroup(view.kept.twins):
+        found = await anyio.to_thread.run_sync(view.regrouped, twins)
+        entry = self._entries.get(view.name)
+        if entry is not None and entry.view is view and view.take_groups(found):
             await entry.feed.publish(ToolsListChanged())
 
     def feed(self, name: ViewName) -> SubscriptionBus:

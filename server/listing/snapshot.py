@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.listing import prompts, resources, tools
 from server.listing.catalog_texts import NO_TEXTS, CatalogTexts, catalog_texts, faults_text
@@ -35,6 +35,14 @@ _MAX_ENTRIES = 1000
 _MAX_CONTENTS = 200
 _SHORT = 16_384
 # Most files whose contents are cached as results, and the longest of them in bytes.
+
+
+class Regrouped(NamedTuple):
+    """What the lists become once other skills share an entry: the texts, and the tools before and after, by layout."""
+
+    twins: Twins
+    texts: dict[ListingLayout, CatalogTexts]
+    tools: dict[ListingLayout, tuple[dict[str, Any], dict[str, Any]]]
 
 
 def allow_all(_: str) -> bool:
@@ -89,7 +97,7 @@ class Snapshot:
     def tools(self, layout: ListingLayout) -> dict[str, Any]:
         """Return the result of `tools/list` for a client's layout."""
         if layout not in self._tools:
-            texts = self._catalog_texts(layout)
+            texts = self.texts(layout)
             entries = tools.entries(self.catalog, self.settings, self.first, layout, texts, self.declared, self.faults)
             # The list depends on the layout for the client, so no cache may share it.
             self._tools[layout] = KeptResult({"tools": entries, **self.envelope, "cacheScope": "private"})
@@ -123,7 +131,7 @@ class Snapshot:
 
     def instructions(self, layout: ListingLayout) -> str | None:
         """Return the server's instructions for a client's layout, None if there is nothing to tell models."""
-        offer = self._catalog_texts(layout).instructions
+        offer = self.texts(layout).instructions
         return "\n\n".join(filter(None, (self.faults, offer))) or None
 
     @cached_property
@@ -131,7 +139,8 @@ class Snapshot:
         """What models tell their users of folders that cannot be used; empty if there are none."""
         return faults_text(self.catalog, is_watched=self.settings.watch.mode is not WatchMode.OFF)
 
-    def _catalog_texts(self, layout: ListingLayout) -> CatalogTexts:
+    def texts(self, layout: ListingLayout) -> CatalogTexts:
+        """Return what tells a model of skills, in a client's layout."""
         if not self.catalog.offered and not self.catalog.is_loading:
             return NO_TEXTS
         if layout not in self._texts:
@@ -143,18 +152,34 @@ class Snapshot:
         """Whether the catalog of a client had no room for all skills."""
         return any(texts.hidden for texts in self._texts.values())
 
-    def regroup(self, twins: Twins) -> bool:
-        """Have the catalog fold other skills; return whether the list of tools differs for a client.
+    def regrouped(self, twins: Twins) -> Regrouped:
+        """Return the texts of models and the tools as they are if other skills are alike; any thread may call it.
 
-        Where all skills have an entry, nothing is made again.
+        Where all skills have an entry, they are the same, and not made again.
         """
-        layouts = self._layouts | self.built_layouts if self.twins or twins else frozenset[ListingLayout]()
-        folding = [layout for layout in layouts if self._catalog_texts(layout).hidden]
-        before = [self.tools(layout) for layout in folding]
-        self.twins = twins
-        for layout in folding:
-            del self._texts[layout], self._tools[layout]
-        return before != [self.tools(layout) for layout in folding]
+        after = self.apart()
+        after.twins, after.envelope = twins, self.envelope
+        found = Regrouped(twins, {}, {})
+        for layout in {*self._layouts, *self._tools, *self._texts}:
+            if self.texts(layout).hidden:
+                found.texts[layout] = after.texts(layout)
+                if layout in self._tools or layout in self._layouts:
+                    found.tools[layout] = self.tools(layout), after.tools(layout)
+        return found
+
+    def take_groups(self, found: Regrouped) -> bool:
+        """Let skills share entries as `regrouped` has found; return whether a client may have another list of tools.
+
+        What was made meanwhile is made again.
+        """
+        late = [layout for layout, texts in self._texts.items() if texts.hidden and layout not in found.texts]
+        for layout in late:
+            del self._texts[layout]
+            self._tools.pop(layout, None)
+        self.twins = found.twins
+        self._texts |= found.texts
+        self._tools |= {layout: after for layout, (_, after) in found.tools.items()}
+        return bool(late) or any(before != after for before, after in found.tools.values())
 
     @cached_property
     def prompts(self) -> Pager[Skill | None]:

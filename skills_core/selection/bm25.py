@@ -186,9 +186,7 @@ class SkillRows:
             # The reload that is due brings another content.
             logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
             return key_of(content, has_body=False), self.texts.count(texts_without_body(content)), None
-        signed = None
-        if sign:
-            signed = signature((texts[_DESCRIPTION], texts[_BODY])) if texts[_BODY] else b""
+        signed = signature(texts[_DESCRIPTION], texts[_BODY]) if sign else None
         return key_of(content), self.texts.count(texts), signed
 
     def fill(self, contents: Sequence[SkillContent], read: Sequence[Indexed]) -> None:

@@ -46,7 +46,7 @@ _BITS = (1 << FIELD_BITS) - 1
 _MOST = 0xFFFF
 # Packed counts have 16 bits: a higher count adds nothing to a score.
 
-_VERSION = f"3 {sys.byteorder}"
+_VERSION = f"4 {sys.byteorder}"
 # Of the tables and of what makes words, stems and signatures; a file of another version is emptied.
 
 _MAX_ROW = 50_000_000

@@ -174,7 +174,7 @@ class Duplicates:
 def duplicates(skills: Sequence[Skill]) -> tuple[Duplicates, ...]:
     """Return the groups of skills that are equal, then those that are alike or have similar descriptions."""
     bodies = _groups(skills, (_body_digest(skill) for skill in skills))
-    signatures = [signature(map(index_text, (skill.description, skill.body))) for skill in skills]
+    signatures = [signature(index_text(skill.description), index_text(skill.body)) for skill in skills]
     texts = [" ".join(fold(skill.description).split()) for skill in skills]
     # Of equal descriptions, one is compared with the others.
     distinct = list(dict(zip(reversed(texts), reversed(skills), strict=True)).values())[::-1]

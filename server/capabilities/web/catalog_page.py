@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
 
 PAGE_SIZE: Final = 100
-"""Skills on one page of the list."""
+"""Skills on one page of the list, where alike ones have one place."""
 
 MAX_WORDS: Final = 200
 """Characters of a search that are used."""
@@ -79,11 +79,14 @@ class CatalogChoice:
 class FoundSkills(NamedTuple):
     """The skills that were found, a page of them.
 
-    `states` counts all skills of the view by state, `faulty` those with diagnostics. `similar` tells that no skill has
-    the words, and that these are what `find_skills` returns.
+    `total` counts all that were found. Where they exceed a page, one of those that are alike stands for all: `alike`
+    has the others by its path. `states` counts all skills of the view by state, `faulty` those with diagnostics.
+    `similar` tells that no skill has the words, and that these are what `find_skills` returns.
     """
 
     page: Paged[Skill]
+    total: int
+    alike: Mapping[str, Sequence[Skill]]
     states: Mapping[State, int]
     faulty: int
     similar: bool = False
@@ -158,8 +161,16 @@ class SkillList:
         similar: list[Skill] = []
         if not chosen and choice.words and not choice.faulty and choice.state in {None, State.ACTIVE}:
             chosen = similar = [match.skill for match in view.search(choice.words, _SIMILAR)]
+        total = len(chosen)
+        alike: Mapping[str, Sequence[Skill]] = {}
+        if total > PAGE_SIZE:
+            alike = view.alike_among(chosen)
+            away = {id(skill) for others in alike.values() for skill in others}
+            chosen = [skill for skill in chosen if id(skill) not in away]
         return FoundSkills(
             page=paged(chosen, PAGE_SIZE, choice.page, "/", choice.query),
+            total=total,
+            alike=alike,
             states=prepared.states,
             faulty=len(prepared.faulty),
             similar=bool(similar),

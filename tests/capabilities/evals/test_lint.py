@@ -196,11 +196,11 @@ def test_groups_of_duplicates_are_found() -> None:
     ]
 
 
-def test_forks_with_other_descriptions_are_alike_and_equal_bodies_are_told_once() -> None:
+def test_forks_are_alike_and_equal_bodies_are_told_once() -> None:
     body = " ".join(f"Step {number}: compare line {number * 3} with the order." for number in range(40))
     skills = [
         skill_of("a", "Check an invoice against its purchase order.", body),
-        skill_of("b", "Find differences in bills for accounting.", f"{body} Then ask."),
+        skill_of("b", "Check an invoice against its order for accounting.", f"{body} Then ask."),
         skill_of("c", "Plan a dinner around a roast chicken.", "Roast it."),
     ]
     (group,) = duplicates(skills)
@@ -208,6 +208,8 @@ def test_forks_with_other_descriptions_are_alike_and_equal_bodies_are_told_once(
     assert 0.6 <= group.share < 1
     same = [skills[0], skill_of("d", "Find differences in bills for accounting.", body)]
     assert [each.kind for each in duplicates(same)] == [DuplicateKind.BODY]
+    apart = skill_of("e", "Find differences in bills for accounting.", f"{body} Then ask.")
+    assert duplicates([skills[0], apart]) == ()
 
 
 def test_many_nearly_equal_skills_are_one_group() -> None:

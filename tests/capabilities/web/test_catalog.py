@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import anyio.to_thread
 import httpx2
 import pytest
 
 from server.access import LOCAL
+from server.hosting.views import COMMON_VIEW
 from skills_core.live.library import Library, Progress
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, serving
@@ -64,6 +66,39 @@ async def test_other_sites_get_nothing(skills: Path, make_skill: MakeSkill, head
             answer = await served.client.get(served.at(path), headers={**HTML, header: value})
             assert answer.status_code in {403, 421}
             assert "one" not in answer.text
+
+
+BODY = " ".join(f"Write field {number} of the form into row {number * 7}." for number in range(60))
+
+
+def folded(answer: httpx2.Response) -> list[str]:
+    """Return the names that are folded under others."""
+    return re.findall(r'<li><a href="[^"]*" dir="auto">([^<]*)</a>', answer.text)
+
+
+async def test_in_a_list_of_several_pages_alike_skills_are_folded_under_the_first(
+    skills: Path, make_skill: MakeSkill
+) -> None:
+    for number in range(110):
+        make_skill(f"other-{number:03}")
+    forms = [f"form-{number:02}" for number in range(12)]
+    for name in forms:
+        make_skill(name, description="Sign a form.", body=f"{BODY} As {name}.")
+    async with serving(skills) as served:
+        before = await page(served)
+        view = served.host.view_called(COMMON_VIEW)
+        await anyio.to_thread.run_sync(view.prepare_search, lambda: None)
+        first, second = await page(served), await page(served, "/?page=2")
+        few = await page(served, "/?q=form")
+    assert names(before)[:12] == forms
+    assert folded(before) == []
+    assert [*names(first), *names(second)] == [forms[0], *(f"other-{number:03}" for number in range(110))]
+    assert folded(first) == forms[1:]
+    assert "And 11 alike" in first.text
+    assert "122 skills" in first.text
+    # What fits on a page is shown one by one.
+    assert names(few) == forms
+    assert folded(few) == []
 
 
 async def test_a_search_finds_skills_that_have_all_words_and_names_first(skills: Path, make_skill: MakeSkill) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from random import Random
+from runpy import run_path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from server.config.machine import current_environment
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from skills_core.selection.postings import TextIndex
 from skills_core.selection.ranking import SkillSearch
 from skills_core.selection.twins import ALIKE, BINS, alike, signature, similarity
+from tests.command_shapes import REPOSITORY
 from tests.skill_values import skill_of
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ def test_a_signature_estimates_how_much_two_texts_have_in_common(size: int, shar
     for number in range(20):
         text = " ".join(words_of(f"text {number}", size))
         fork = fork_of(text, round(size * share))
-        errors.append(similarity(signature([text]), signature([fork])) - jaccard(text, fork))
+        errors.append(similarity(signature("", text), signature("", fork)) - jaccard(text, fork))
     # Four standard errors of one estimate, and of their mean; filled bins of short texts make it larger.
     spread = 4 * (0.25 / min(BINS, size)) ** 0.5
     assert max(map(abs, errors)) < spread
@@ -52,8 +58,18 @@ def test_a_signature_estimates_how_much_two_texts_have_in_common(size: int, shar
 
 
 def test_a_short_text_has_no_signature_and_is_alike_to_none() -> None:
-    assert signature(["Sign a form."]) == b""
+    assert signature("Sign a form.", "Sign it.") == b""
     assert alike([b"", b""]) == []
+
+
+def test_skills_of_one_template_are_told_apart_by_their_descriptions() -> None:
+    body = " ".join(words_of("template", 300))
+    made = [f"Checks {' '.join(words_of(f'kind {number}', 9))}. Use for checks." for number in range(50)]
+    forks = [f"{description} And more of that." for description in made[::5]]
+    described = [*made, *forks, made[0]]
+    groups = alike([signature(description, body) for description in described])
+    expected = {(5 * number, len(made) + number) for number in range(1, len(forks))}
+    assert {group.members for group in groups} == {*expected, (0, len(made), len(described) - 1)}
 
 
 def test_groups_do_not_depend_on_the_order_of_texts() -> None:
@@ -61,19 +77,34 @@ def test_groups_do_not_depend_on_the_order_of_texts() -> None:
     forks = [fork_of(text, 10 + copy) for text in texts[::2] for copy in range(3)]
     every = [*texts, *forks, texts[0]]
     expected = {
-        frozenset(every[member] for member in group.members) for group in alike([signature([text]) for text in every])
+        frozenset(every[member] for member in group.members) for group in alike([signature("", text) for text in every])
     }
     assert len(expected) == 20
     assert {len(group) for group in expected} == {4}
     Random(1).shuffle(every)  # noqa: S311 - reproducible, not secret
-    groups = alike([signature([text]) for text in every])
+    groups = alike([signature("", text) for text in every])
     assert {frozenset(every[member] for member in group.members) for group in groups} == expected
     assert all(ALIKE <= group.least <= 1 for group in groups)
 
 
+def test_of_generated_skills_all_forks_are_found_and_no_others(tmp_path: Path) -> None:
+    count = 250
+    corpus = run_path(str(REPOSITORY / "bench/scale_corpus.py"))
+    corpus["write_scale_corpus"](tmp_path / "corpus", count)
+    skills = Library(explicit_sources([tmp_path / "corpus"]), current_environment).catalog.offered
+    search = SkillSearch()
+    search.warm(skills)
+    forks: dict[int, set[str]] = defaultdict(set)
+    for number in range(count):
+        forks[corpus["original"](number)].add(corpus["skill_path"](number).rpartition("/")[2])
+    expected = {frozenset(group) for group in forks.values()}
+    assert {frozenset(each.name for each in search.twins.of(skill)) for skill in skills} == expected
+    assert max(map(len, expected)) > 10
+
+
 def test_pauses_come_while_texts_are_compared() -> None:
     pauses: list[None] = []
-    alike([signature([" ".join(words_of("a", 100))])] * 2, lambda: pauses.append(None))
+    alike([signature("", " ".join(words_of("a", 100)))] * 2, lambda: pauses.append(None))
     assert pauses
 
 
