@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import eq
+from struct import pack
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
@@ -59,8 +60,10 @@ def signature(texts: Iterable[str]) -> bytes:
     least = {shingle % BINS: shingle for shingle in sorted(shingles, reverse=True)}
     # The high bits of a minimum are mostly 0; mixed, they differ.
     bins = {number: _mixed(value) & 0xFFFF for number, value in least.items()}
-    filled = (bins[next(other for other in _walk(number) if other in bins)] for number in range(BINS))
-    return b"".join(value.to_bytes(2, "big") for value in filled)
+    filled = (
+        bins[number if number in bins else next(filter(bins.__contains__, _walk(number)))] for number in range(BINS)
+    )
+    return pack(f">{BINS}H", *filled)
 
 
 def checked_signature(found: object) -> bytes:
