@@ -411,7 +411,7 @@ def _look_alike_to_others(change: _Changed) -> bool:
 
 def _found(sources: Sequence[LoadedSource], decider: Decider, counts: Sequence[int]) -> tuple[FoundSource, ...]:
     return tuple(
-        FoundSource(loaded.source, "" in loaded.tree, trusted, count, loaded.complete)
+        FoundSource(loaded.source, "" in loaded.tree, trusted, count, loaded.complete, loaded.fault)
         for loaded, trusted, count in zip(sources, decider.trusted, counts, strict=True)
     )
 

@@ -38,7 +38,7 @@ MAX_ENTRY = 1536
 class FoundSource:
     """A source as loaded: whether its directory exists, whether it is trusted, and its number of skills so far.
 
-    One that is not `complete` is still being loaded.
+    One that is not `complete` is still being loaded; `fault` says why that could not go on.
     """
 
     source: Source
@@ -46,6 +46,7 @@ class FoundSource:
     trusted: bool
     skills: int
     complete: bool = True
+    fault: str = ""
 
 
 class DirectoryContents(NamedTuple):
@@ -232,7 +233,7 @@ class Catalog:
         found = self.get(name)
         if found is None and name.startswith(SCHEME):
             at = self.file(name)
-            found = at[0] if at is not None and at[1] is at[0].content.main else None
+            found = at[0] if at is not None and at[0].content.is_main(at[1]) else None
         return found if found is not None else self._refuse(name, self.active if suggested is None else suggested)
 
     @property

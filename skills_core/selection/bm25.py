@@ -55,8 +55,11 @@ _MANY_GAPS = 16
 
 _DESCRIPTION, _BODY = FIELDS.index("description"), FIELDS.index("body")
 
-Indexed: TypeAlias = "tuple[bytes, Counts, bytes]"
-"""What the index needs of a content: its key, the counts of its stems and the signature of its description and body."""
+Indexed: TypeAlias = "tuple[bytes, Counts, bytes | None]"
+"""What the index needs of a content: its key, the counts of its stems, and the signature of its description and body.
+
+The signature is None where it is not made: searches do not need it, and background work makes it later.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +178,23 @@ class SkillRows:
         """Return up to `most` contents that are not indexed yet, None for all."""
         return [content for content, _ in islice(self._lacking.values(), most)]
 
-    def read(self, content: SkillContent) -> Indexed:
+    def read(self, content: SkillContent, *, sign: bool = False) -> Indexed:
         """Return what to index of a content, without the body if it cannot be read. Any thread may call it."""
         try:
             texts = texts_of(content)
-            return key_of(content), self.texts.count(texts), signature((texts[_DESCRIPTION], texts[_BODY]))
         except (SkillChangedError, FileUnavailableError) as error:
             # The reload that is due brings another content.
             logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
-            return key_of(content, has_body=False), self.texts.count(texts_without_body(content)), b""
+            return key_of(content, has_body=False), self.texts.count(texts_without_body(content)), None
+        signed = None
+        if sign:
+            signed = signature((texts[_DESCRIPTION], texts[_BODY])) if texts[_BODY] else b""
+        return key_of(content), self.texts.count(texts), signed
 
     def fill(self, contents: Sequence[SkillContent], read: Sequence[Indexed]) -> None:
         """Index contents that may be lacking, of which `read` has what was read."""
         known = {key: counts for key, counts, _ in read}
-        signatures = {key: signed for key, _, signed in read}
+        signatures = {key: signed for key, _, signed in read if signed is not None}
         rows = dict(zip(known, self.texts.add(known, signatures), strict=True))
         if not self.is_current:
             return

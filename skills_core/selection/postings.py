@@ -164,14 +164,22 @@ class TextIndex:
         given = signatures or {}
         return self._safely(lambda: self._added(counts, given), lambda: self._added(counts, given))
 
-    def signatures_of(self, rows: Sequence[int]) -> list[bytes]:
-        """Return the signature of each row; empty for those that have none."""
-        return self._safely(lambda: self._signatures(rows), lambda: [b""] * len(rows))
+    def signatures_of(self, rows: Sequence[int]) -> list[bytes | None]:
+        """Return the signature of each row; None for those for which none has been made."""
+        return self._safely(lambda: self._signatures(rows), lambda: [None] * len(rows))
 
-    def _signatures(self, rows: Sequence[int]) -> list[bytes]:
+    def _signatures(self, rows: Sequence[int]) -> list[bytes | None]:
         read = "SELECT signature FROM signatures WHERE row = ?"
         found = (self._db.execute(read, (row,)).fetchone() for row in rows)
-        return [checked_signature(one[0]) if one else b"" for one in found]
+        return [checked_signature(one[0]) if one else None for one in found]
+
+    def sign(self, signatures: Mapping[int, bytes]) -> None:
+        """Keep signatures by row."""
+        self._safely(lambda: self._signed(signatures), lambda: None)
+
+    def _signed(self, signatures: Mapping[int, bytes]) -> None:
+        with self._transaction():
+            self._db.executemany("INSERT OR REPLACE INTO signatures VALUES (?, ?)", signatures.items())
 
     def postings(self, stem: str) -> Postings:
         """Return the postings of a stem, also those of rows that the caller does not know."""
@@ -246,7 +254,7 @@ class TextIndex:
                     continue
                 added = "INSERT INTO contents(key, length) VALUES (?, ?)"
                 row = self._db.execute(added, (key, length)).lastrowid or 0
-                if signed := signatures.get(key):
+                if (signed := signatures.get(key)) is not None:
                     self._db.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?)", (row, signed))
                 rows[at] = self._noted(row, length)
                 new[row] = packed
