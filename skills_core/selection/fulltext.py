@@ -172,7 +172,7 @@ class Stems:
         return {word: known[word][-1] for word in listed if known[word]}
 
     def known(self, pieces: Collection[str]) -> Mapping[str, tuple[str, ...]]:
-        """Return a mapping that has the stems of each of these pieces of a text, in their order, among others."""
+        """Return a mapping with the stems of each of these distinct pieces, in their order; it may have others."""
         known = self._known
         if new := [piece for piece in pieces if piece not in known]:
             # Another thread may forget the others.

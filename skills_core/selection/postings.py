@@ -5,8 +5,8 @@ content that no skill has any more stays: it may come back, and whoever searches
 serves searches over different skills, whose scores do not depend on what the others hold.
 
 Contents that come one after the other are a segment, which has the postings of each stem as arrays: to read a stem is
-to join some arrays. What is added becomes a segment of its own, together with those before it that are no larger, so
-that there are few segments, and adding costs by what is added.
+to join some arrays. What is added becomes a segment of its own. Once there are some that are not much larger, they
+become one with it, so that there are few segments, and adding costs by what is added.
 
 Processes share a file: each adds what it misses, in transactions that look first whether another has added it. The file
 is only a cache. If it cannot be read or written, or is damaged, the index goes on in memory, without what was in it:
@@ -52,8 +52,8 @@ _VERSION = f"4 {sys.byteorder}"
 _MAX_ROW = 50_000_000
 # What a damaged file says beyond must not fill the memory.
 
-_SEGMENT = 1024
-# Most contents of a segment that is made of others.
+_SEGMENT, _JOINED = 512, 4
+# Most contents of a segment that is made of others, and how many it is made of at least.
 
 _CACHED = 1_000_000
 # Postings that are kept in memory, of 6 bytes each: common words are in most queries.
@@ -144,9 +144,10 @@ class TextIndex:
     def count(self, texts: Sequence[str]) -> Counts:
         """Count the stems of a content's texts, which are in the order of `fulltext.FIELDS`. Any thread may call it."""
         length, packed = 0, dict[str, int]()
-        for number, (text, weight) in enumerate(zip(texts, _WEIGHTS, strict=True)):
-            pieces = counted_pieces(text)
-            stems, one, bit = self.stems.known(pieces), weight << FIELD_BITS, 1 << number
+        counted = [*map(counted_pieces, texts)]
+        stems = self.stems.known(set().union(*counted))
+        for number, (pieces, weight) in enumerate(zip(counted, _WEIGHTS, strict=True)):
+            one, bit = weight << FIELD_BITS, 1 << number
             for piece, times in pieces.items():
                 for stem in stems[piece]:
                     length += times
@@ -263,16 +264,10 @@ class TextIndex:
         return rows
 
     def _add_segment(self, contents: Mapping[int, Mapping[str, int]]) -> None:
-        """Write new contents, by row, as a segment that takes the place of those before it that are no larger."""
-        first, size = min(contents), len(contents)
-        merged: list[int] = []
-        for before, having in self._db.execute("SELECT first, contents FROM segments ORDER BY first DESC"):
-            if having > size or having + size > _SEGMENT:
-                break
-            merged.append(before)
-            first, size = before, size + having
+        """Write new contents, by row, as a segment, which may take the place of those before it."""
+        first, size, merged = self._joined(min(contents), len(contents))
         found: dict[str, Postings] = defaultdict(_no_postings)
-        for segment in reversed(merged):
+        for segment in merged:
             for stem, *stored in self._db.execute(_READ_SEGMENT, (segment,)):
                 found[stem].extend(*stored)
             self._db.execute("DELETE FROM postings WHERE segment = ?", (segment,))
@@ -288,6 +283,22 @@ class TextIndex:
             "INSERT INTO postings VALUES (?, ?, ?, ?, ?)",
             ((first, stem, rows, counts, crc32(counts, crc32(rows))) for stem, rows, counts in stored),
         )
+
+    def _joined(self, first: int, size: int) -> tuple[int, int, list[int]]:
+        """Return the first row and the size of a segment to write, and the segments whose place it takes, in order."""
+        merged: list[int] = []
+        several: list[int] = []
+        begin, total = first, size
+        for before, having in self._db.execute("SELECT first, contents FROM segments ORDER BY first DESC"):
+            if having >= _JOINED * size or having + total > _SEGMENT:
+                break
+            several.append(before)
+            begin, total = before, total + having
+            if len(several) >= _JOINED - 1:
+                merged += several
+                several = []
+                first, size = begin, total
+        return first, size, merged[::-1]
 
     def _read(self, stem: str) -> Postings:
         found = _no_postings()

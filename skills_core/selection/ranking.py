@@ -129,8 +129,11 @@ _MIN_FALLBACK_SCORE = 0.0001
 _MOSTLY_STALE = 1000
 """Contents in an index from which it is emptied if most of them are of no skill any more."""
 
-_BATCH = 128
-# Contents that are written to an index at once.
+_BATCH = 512
+# Contents that are written to an index at once: a whole segment of it.
+
+_SIGNATURES = 128
+# Signatures that are read at once.
 
 _Ranked = TypeVar("_Ranked", Hit, Match)
 
@@ -199,9 +202,9 @@ class SkillSearch:
         with self._lock:
             found = index.indexed()
         signatures: list[bytes] = []
-        for begin in range(0, len(found), _BATCH):
+        for begin in range(0, len(found), _SIGNATURES):
             pause()
-            signatures += self._signatures(index, found[begin : begin + _BATCH], pause)
+            signatures += self._signatures(index, found[begin : begin + _SIGNATURES], pause)
         groups = alike(signatures, pause)
         self.twins = Twins([[found[member][0] for member in group.members] for group in groups])
         self._compared = skills

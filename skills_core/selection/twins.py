@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import eq
+from struct import pack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
@@ -74,9 +75,12 @@ def signature(description: str, body: str) -> bytes:
     least = {shingle % BINS: shingle for shingle in sorted(shingles, reverse=True)}
     # The high bits of a minimum are mostly 0; mixed, they differ.
     bins = {number: _mixed(value) & 0xFFFF for number, value in least.items()}
-    filled = (bins[next(other for other in _walk(number) if other in bins)] for number in range(BINS))
+    filled = (
+        bins[number if number in bins else next(filter(bins.__contains__, _walk(number)))] for number in range(BINS)
+    )
     said = {_mixed(crc32(word.encode("utf-8", "replace"))) & 0xFFFF for word in _WORD.findall(description)}
-    return b"".join(value.to_bytes(2, "big") for value in (*filled, *sorted(said)[:_WORDS]))
+    words_said = sorted(said)[:_WORDS]
+    return pack(f">{BINS + len(words_said)}H", *filled, *words_said)
 
 
 def checked_signature(found: object) -> bytes:
