@@ -9,13 +9,13 @@ from skills_core.catalog.catalog import Catalog
 from skills_core.disk.sources import Source
 from skills_core.format.frontmatter import Frontmatter
 from skills_core.format.instructions import Instructions
-from skills_core.skills.skill import Skill, SkillContent, State
+from skills_core.skills.skill import Skill, SkillContent, SkillFiles, State
 
 
 def skill_of(name: str, description: str = "Does a thing.", body: str = "Do it.", **fields: Any) -> Skill:
     """Return an active skill; `fields` are those of its frontmatter."""
     front = Frontmatter(raw={}, metadata={}, name=name, description=description, **fields)
-    content = SkillContent(name, Instructions(name, front, body=body), {}, None)
+    content = SkillContent(name, Instructions(name, front, body=body), SkillFiles(), None)
     return Skill(content, Source(Path("/skills")), name, name, State.ACTIVE)
 
 

@@ -18,6 +18,7 @@ from server.hosting.activation_texts import ActivationTexts
 from server.hosting.activity import Activity
 from server.hosting.background import Background, SearchPreparation, StoppedError
 from server.hosting.catalog_log import ReloadFigures, log_change
+from server.hosting.interpreter import left_alone, short_turns
 from server.hosting.searches import SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import ATTEMPTS, VerifiedReader
@@ -103,7 +104,7 @@ class Host:
         self.background = Background()
         self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.background)
         self.searches = SearchTurns()
-        self._search_preparation = SearchPreparation(self._searched_views, self.background)
+        self._search_preparation = SearchPreparation(self._searched_views, self._views.regroup, self.background)
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
         self.reloads = ReloadFigures()
@@ -211,6 +212,11 @@ class Host:
         """Return a view of the current catalog by its name."""
         return self._views.current(name)
 
+    def keep_search_ready(self, view: View) -> None:
+        """Have the skills of a view indexed and compared in the background, from now on."""
+        if self._views.want_search(view):
+            self._search_preparation.refresh()
+
     def view_name(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
         """Return the name of a request's view, for what outlasts the request."""
         return self._views.name_of(ctx)
@@ -291,11 +297,10 @@ class Host:
 
     async def _take_over(self, load: Callable[[], Change], log: Callable[[Change], None] = lambda _: None) -> Change:
         """Answer from what `load`, run in a thread, makes the catalog, and announce how that differs."""
-        with self._views.held():
-            change = await anyio.to_thread.run_sync(load)
+        with left_alone(), self._views.held():
+            change = await anyio.to_thread.run_sync(_logged, load, log)
             if change:
-                await self._views.prepare()
-        log(change)
+                await self._views.prepare(change)
         await self._views.announce()
         if change:
             self.texts.refresh(partial(self.change_in, change=change))
@@ -351,6 +356,10 @@ class Host:
 
     async def work(self) -> None:
         """Prepare what requests would wait for, until cancelled."""
+        with short_turns():
+            await self._work()
+
+    async def _work(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._open_later)
             tasks.start_soon(self.usage.run)
@@ -387,6 +396,13 @@ class Host:
                 await self.try_reload(changed)
                 if self.library.roots != roots:
                     return
+
+
+def _logged(load: Callable[[], Change], log: Callable[[Change], None]) -> Change:
+    # A checkout changes thousands of skills: what the log says of them takes a second.
+    change = load()
+    log(change)
+    return change
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def mime_type(file: SkillFile) -> str:
 
 def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
     """Return the entry of a file; that of SKILL.md has the skill's name, description and further fields."""
-    is_main = file is skill.content.main
+    is_main = skill.content.is_main(file)
     entry: dict[str, Any] = {"uri": skill.file_uri(file.path)}
     if is_main:
         entry |= {"name": printable(skill.key), "description": skill.description}
@@ -133,7 +133,7 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
     # Outer skills sort before nested ones, so a file of both is listed with the inner skill.
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
         for file in listed_files(skill, settings).values():
-            order = "" if file is skill.content.main else f"\x01{file.path}"
+            order = "" if skill.content.is_main(file) else f"\x01{file.path}"
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])
     return Pager(items, settings.server.page_size, "resources", _entry, envelope)

@@ -97,7 +97,7 @@ class SkillsExtension:
         """Handle `skills/get`: the entry of the skill whose SKILL.md the URI names."""
         view = self._host.view(ctx)
         found = view.catalog.file(params.uri)
-        if found is None or found[1] is not found[0].content.main:
+        if found is None or not found[0].content.is_main(found[1]):
             raise InvalidRequestError(f"No skill is served at {params.uri[:500]}")
         note_skill(found[0], Use.READ)
         if not found[0].content.published:

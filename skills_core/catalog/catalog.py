@@ -233,7 +233,7 @@ class Catalog:
         found = self.get(name)
         if found is None and name.startswith(SCHEME):
             at = self.file(name)
-            found = at[0] if at is not None and at[1] is at[0].content.main else None
+            found = at[0] if at is not None and at[0].content.is_main(at[1]) else None
         return found if found is not None else self._refuse(name, self.active if suggested is None else suggested)
 
     @property

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.catalog.conflicts import Candidate, settle
 from skills_core.diagnostics import Reason
 from skills_core.disk.sources import SkillKind
-from skills_core.skills.skill import Skill, State
+from skills_core.skills.skill import Skill, SkillFiles, State
 
 if TYPE_CHECKING:
     from skills_core.catalog.conflicts import Placement
@@ -176,4 +175,4 @@ def _cut(skill: Skill, places: _Places) -> SkillContent:
         if folder in used or not is_emptied:
             folders.add(folder)
             used.update(_folders_above(folder))
-    return replace(content, files=MappingProxyType(files), folders=frozenset(folders), notes=())
+    return replace(content, files=SkillFiles.of(files.values()), folders=frozenset(folders), notes=())

@@ -111,6 +111,10 @@ _MAX_HANDLES = 64
 
 
 _FINGERPRINT: Final = struct.Struct("<qqqQ")
+
+FINGERPRINT_SIZE: Final = _FINGERPRINT.size
+"""The bytes of a fingerprint."""
+
 _LAST: Final = 2**63 - 1
 # Nanoseconds until the year 2262; some file systems have later times.
 

@@ -6,15 +6,13 @@ Some names have a meaning below a source: those of main files and document folde
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location
+from skills_core.disk.files import FINGERPRINT_SIZE, UNKNOWN_FINGERPRINT, Fingerprint, Location
 from skills_core.errors import Fault, fault_of
 
 if TYPE_CHECKING:
@@ -63,7 +61,7 @@ def is_ignored(name: str) -> bool:
     return _kept_name(name) is None
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _kept_name(name: str) -> str | None:
     """Return a name, the same object for frequent ones such as `references`; None if it is ignored."""
     return None if _IGNORED.fullmatch(name) else name
@@ -73,22 +71,74 @@ def _kept_name(name: str) -> str | None:
 class Listing:
     """The contents of a folder, sorted by name: files, subfolders, and refused entries with the reason.
 
-    A file has no fingerprint if the scan did not ask for fingerprints. `links` are the targets of the files and folders
-    that are links. `unread` are the names that the system could not read, `""` for the folder itself; their last known
-    entries stay in the listing.
+    `names` are those of the files, each followed by `/`, and `fingerprints` theirs, one after the other: a library has
+    hundreds of thousands of files. `links` are the targets of the files and folders that are links.
+    `unread` are the names that the system could not read, `""` for the folder itself; their last known entries stay in
+    the listing.
     """
 
-    files: tuple[tuple[str, Fingerprint | None], ...] = ()
+    names: str = ""
+    fingerprints: bytes = b""
     folders: tuple[str, ...] = ()
     refused: tuple[tuple[str, Reason], ...] = ()
     links: tuple[tuple[str, Location], ...] = ()
     unread: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if len(self.fingerprints) != FINGERPRINT_SIZE * self.names.count("/"):
+            raise ValueError("there is not one fingerprint for each file")
+
+    @classmethod
+    def of(
+        cls,
+        files: Iterable[tuple[str, Fingerprint | None]],
+        folders: Iterable[str] = (),
+        refused: Iterable[tuple[str, Reason]] = (),
+        links: Iterable[tuple[str, Location]] = (),
+        unread: Iterable[str] = (),
+    ) -> Listing:
+        """Return a listing with these entries, which are sorted."""
+        return cls(*_packed(files), tuple(folders), tuple(refused), tuple(links), tuple(unread))
+
+    def with_files(self, files: Iterable[tuple[str, Fingerprint | None]]) -> Listing:
+        """Return the listing with other files, which are sorted."""
+        names, fingerprints = _packed(files)
+        return replace(self, names=names, fingerprints=fingerprints)
+
+    @property
+    def file_names(self) -> list[str]:
+        """The names of the files."""
+        return self.names.split("/")[:-1]
+
+    @property
+    def files(self) -> list[tuple[str, Fingerprint | None]]:
+        """The names of the files with their fingerprints; None where the scan did not ask for fingerprints."""
+        return [(name, self._fingerprint(number)) for number, name in enumerate(self.file_names)]
+
     def file(self, name: str) -> tuple[str, Fingerprint | None] | None:
-        """Return the entry of a file, None if there is none, by binary search: a folder may hold 200,000."""
-        place = bisect_left(self.files, name, key=itemgetter(0))
-        found = self.files[place] if place < len(self.files) else None
-        return found if found is not None and found[0] == name else None
+        """Return the entry of a file, None if there is none."""
+        number = _numbers(self.names).get(name)
+        return None if number is None else (name, self._fingerprint(number))
+
+    def _fingerprint(self, number: int) -> Fingerprint | None:
+        found = self.fingerprints[FINGERPRINT_SIZE * number : FINGERPRINT_SIZE * (number + 1)]
+        return None if found == _NOT_ASKED else Fingerprint(found)
+
+
+_NOT_ASKED = b"\xff" * FINGERPRINT_SIZE
+# No file has this size, and it is not `UNKNOWN_FINGERPRINT`.
+
+
+def _packed(files: Iterable[tuple[str, Fingerprint | None]]) -> tuple[str, bytes]:
+    """Return names and fingerprints as a listing has them."""
+    given = list(files)
+    return "".join([f"{name}/" for name, _ in given]), b"".join([found or _NOT_ASKED for _, found in given])
+
+
+@lru_cache(maxsize=1)
+def _numbers(names: str) -> dict[str, int]:
+    """Return the place of each name; a folder may hold 200,000 documents, which are looked up one after the other."""
+    return {name: number for number, name in enumerate(names.split("/")[:-1])}
 
 
 _NOTHING_KNOWN = Listing()
@@ -110,7 +160,7 @@ class ListingBuilder:
         self.unread.append(name)
         if name in self.known.folders:
             self.folders.append(name)
-        elif name in dict(self.known.files):
+        elif self.known.file(name) is not None:
             self.files.append((name, UNKNOWN_FINGERPRINT))
         else:
             self.refused.append((name, dict(self.known.refused).get(name, reason_for(error))))
@@ -122,11 +172,9 @@ class ListingBuilder:
         # Names differ, so that nothing else is compared.
         self.files.sort()
         self.folders.sort()
-        files, folders, known = tuple(self.files), tuple(self.folders), self.known
-        others = self.refused or self.links or self.unread or known.refused or known.links or known.unread
-        if not others and files == known.files and folders == known.folders:
-            return known
-        return Listing(files, folders, tuple(sorted(self.refused)), tuple(self.links), tuple(sorted(self.unread)))
+        found = Listing.of(self.files, self.folders, sorted(self.refused), self.links, sorted(self.unread))
+        others = self.refused or self.links or self.unread
+        return self.known if not others and found == self.known else found
 
 
 def find_main(listing: Listing) -> str | None:
@@ -134,7 +182,7 @@ def find_main(listing: Listing) -> str | None:
 
     A main file that is a link or a special file makes the folder an invalid skill.
     """
-    names = [name for entries in (listing.files, listing.refused) for name, _ in entries]
+    names = [*listing.file_names, *(name for name, _ in listing.refused)]
     return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if name in names), None)
 
 
@@ -167,8 +215,7 @@ def unreadable_listing(known: Listing | None, error: OSError) -> Listing:
     """Return the listing of a folder that cannot be listed: its last one, with every file to be read again."""
     known = known or _NOTHING_KNOWN
     return replace(
-        known,
-        files=tuple((name, UNKNOWN_FINGERPRINT) for name, _ in known.files),
+        known.with_files((name, UNKNOWN_FINGERPRINT) for name in known.file_names),
         refused=(("", reason_for(error)), *((name, reason) for name, reason in known.refused if name)),
         unread=("", *(name for name in known.unread if name)),
     )

@@ -74,8 +74,7 @@ class GitIgnore:
         """
         try:
             return replace(
-                listing,
-                files=tuple(file for file in listing.files if not self._is_ignored(folder, file[0])),
+                listing.with_files(file for file in listing.files if not self._is_ignored(folder, file[0])),
                 folders=tuple(name for name in listing.folders if not self._is_ignored(folder, f"{name}/")),
                 refused=tuple(each for each in listing.refused if not self._is_ignored(folder, each[0])),
             )

@@ -244,22 +244,24 @@ def scan(
         return walk.tree
 
 
-def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, frozenset[str]]:
+def rescan(
+    source: Source, tree: Tree, changed: Iterable[str], pause: Callable[[], None] | None = None
+) -> tuple[Tree, frozenset[str]]:
     """Scan `changed` paths again (relative, files or folders, existing or deleted).
 
     A changed folder is scanned as a whole, because the replacement of a folder reports no changes inside. Returns the
-    new tree and the folders that were listed again or vanished.
+    new tree and the folders that were listed again or vanished. `pause` is as for `scan`.
     """
     paths = sorted(set(changed))
     # After a scan that reached a bound, other folders may be beyond it now.
     if not tree.bounded and "" not in paths and "" in tree:
         with Reader() as reader:
-            walk = Walk(source, reader, tree, Tree(tree))
+            walk = Walk(source, reader, tree, Tree(tree), pause=pause)
             walk.tree.entries = tree.entries
             # If a bound is reached, a full scan finds out whether it really is, and leaves out the deepest folders.
             if walk.rescan(paths) and not walk.tree.bounded:
                 return walk.tree, frozenset(walk.touched)
-    fresh = scan(source, tree)
+    fresh = scan(source, tree, pause=pause)
     return fresh, frozenset(tree) | frozenset(fresh)
 
 
@@ -387,6 +389,8 @@ class Walk:
 
         Returns False if the folder itself is gone, or a bound is reached.
         """
+        if self.pause is not None:
+            self.pause()
         self.touched.add(folder)
         before = self.tree[folder]
         try:

@@ -51,7 +51,12 @@ class Change:
     updated: tuple[tuple[Skill, Skill], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.updated)
+        return self.size > 0
+
+    @property
+    def size(self) -> int:
+        """How many skills differ."""
+        return len(self.added) + len(self.removed) + len(self.updated)
 
     @classmethod
     def between(cls, before: Catalog, after: Catalog) -> Change:
@@ -333,7 +338,7 @@ class Library:
                 contents[place] = known[place]
             else:
                 # The content is equal, but the metadata of its files may be newer.
-                contents[place] = replace(known[place], files=content.files, main=content.main)
+                contents[place] = replace(known[place], files=content.files, main_path=content.main_path)
         # What is beside a skill may have changed its review.
         changed = frozenset(
             place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place)

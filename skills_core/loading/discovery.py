@@ -184,7 +184,7 @@ _BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
     # Most folders have no such file, and this is asked of every folder.
-    named = [name for name, _ in tree[folder].files if name.lower().endswith(".md") and name not in _MAIN_FILES]
+    named = [name for name in tree[folder].file_names if name.lower().endswith(".md") and name not in _MAIN_FILES]
     if not named or source.kinds <= {SkillKind.FOLDER}:
         return
     parts = {part.lower() for part in folder.split("/")}
@@ -234,7 +234,7 @@ def reload_source(
     """Reload what changed; unchanged contents stay the same objects.
 
     `changed` are paths relative to the root; with None, the metadata of all files is compared. Paths that could not be
-    read at the last load are read in either case. `pause` is called for each folder that is compared.
+    read at the last load are read in either case. `pause` is called for each folder that is compared or loaded.
     """
     if changed is None:
         return _load_all(loaded, main_only=loaded.main_only, pause=pause)
@@ -242,7 +242,7 @@ def reload_source(
     if loaded.source.gitignore:
         # An ignore file applies to its whole folder.
         paths = frozenset(parent(path) if path.rpartition("/")[2] == FILE_NAME else path for path in paths)
-    tree, touched = rescan(loaded.source, loaded.tree, paths)
+    tree, touched = rescan(loaded.source, loaded.tree, paths, pause)
     stale = _enclosing(touched)
     with Reader() as reader:
         # Copying a mapping is many times as fast as building it again.
@@ -251,6 +251,8 @@ def reload_source(
         loading = _Loading(loaded, reading, *known, touched)
         uncovered = _uncovered(loaded.tree, tree, stale)
         for folder in stale | uncovered:
+            if pause is not None:
+                pause()
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:
             for folder in stale | uncovered | _referring(loaded.documents):
@@ -288,7 +290,7 @@ def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
     listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
     touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
     touched |= before.keys() - tree.keys()
-    touched |= {each.folder for each in contents.values() if not all(file.settled for file in each.files.values())}
+    touched |= {each.folder for each in contents.values() if not each.files.are_settled}
     touched |= {parent(place) for place, file in texts.items() if not file.settled}
     stale = _enclosing((*touched, *map(parent, loaded.unread)))
     return stale | _uncovered(before, tree, stale) | _referring(loaded.documents)
@@ -339,7 +341,7 @@ class _Loading:
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
-        for name, _ in self.before.tree.get(folder, Listing()).files:
+        for name in self.before.tree.get(folder, Listing()).file_names:
             place = join(folder, name)
             self.entered.add(place)
             self.texts.pop(place, None)

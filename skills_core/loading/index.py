@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 WORTHWHILE: Final = 200
 """Skills from which on a source is kept; a smaller one is loaded in less than a tenth of a second."""
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 # Of the tables; a file with another one is thrown away.
 
 _TABLES: Final = f"""
@@ -326,7 +326,7 @@ def _differs(before: LoadedSource, loaded: LoadedSource, folder: str) -> bool:
     listing = loaded.tree[folder]
     if listing is not before.tree.get(folder) or loaded.contents.get(folder) is not before.contents.get(folder):
         return True
-    places = [join(folder, name) for name, _ in listing.files]
+    places = [join(folder, name) for name in listing.file_names]
     return any(
         loaded.documents.get(place) is not before.documents.get(place)
         or loaded.texts.get(place) is not before.texts.get(place)

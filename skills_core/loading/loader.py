@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
@@ -36,7 +35,7 @@ from skills_core.format.instructions import (
     strictness_for,
 )
 from skills_core.skills.bodies import BODIES
-from skills_core.skills.skill import SkillContent, SkillFile, only_respelling
+from skills_core.skills.skill import SkillContent, SkillFile, SkillFiles, only_respelling
 
 if TYPE_CHECKING:
     from skills_core.disk.files import Fingerprint, Reader
@@ -128,6 +127,10 @@ class SkillReading:
         """Add the diagnostic why the Skills extension does not list the skill."""
         self.note(Severity.INFO, Reason.NOT_PUBLISHED, f"this skill is not in skills/list: {fault}", path)
 
+    def result(self, main: str) -> tuple[SkillFiles, str | None]:
+        """Return the files, and the path of the main file if it is one of them."""
+        return SkillFiles.of(self.files.values()), main if main in self.files else None
+
     def keep(self, path: str, fingerprint: Fingerprint | None) -> bool:
         """Keep the file as it was last read if it is unchanged; return whether it was kept.
 
@@ -141,8 +144,8 @@ class SkillReading:
         self.files[path] = known
         return True
 
-    def read(self, path: str, limit: int, listed: Fingerprint | None = None) -> bytes:
-        """Read a file, add it to the files, and return its bytes; `listed` is its fingerprint in its folder's listing.
+    def read(self, path: str, limit: int) -> bytes:
+        """Read a file, add it to the files, and return its bytes.
 
         Raises:
             FileRefusedError: it is outside of its root, is too large, or cannot be read.
@@ -152,8 +155,6 @@ class SkillReading:
         linked = self._locate(path)
         raw, fingerprint = self.load.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
         settled = max(fingerprint.mtime_ns, fingerprint.ctime_ns) < now - _RACY_NS
-        # Most often both are equal; then they are one object.
-        fingerprint = listed if listed == fingerprint else fingerprint
         sha256 = hashlib.sha256(raw).digest()
         self.files[path] = SkillFile(path, len(raw), sha256, _is_text(raw), fingerprint, settled, linked)
         return raw
@@ -166,7 +167,7 @@ class SkillReading:
         if self.keep(path, fingerprint):
             return
         try:
-            self.read(path, MAX_FILE_SIZE, fingerprint)
+            self.read(path, MAX_FILE_SIZE)
         except FileRefusedError as error:
             kept = self.keep_last_read(path, error)
             deleted = error.fault is Fault.ABSENT and self._locate(path) is None
@@ -217,7 +218,7 @@ class SkillReading:
 
 def is_unchanged(before: SkillContent | None, after: SkillContent) -> bool:
     """Tell whether the contents are equal and nothing was read again; a new read may have settled a file."""
-    return before == after and all(file is before.files[path] for path, file in after.files.items())
+    return before is not None and before == after and before.files.is_read_as(after.files)
 
 
 def _is_text(raw: bytes) -> bool:
@@ -300,24 +301,22 @@ def load_content(load: SourceReading, folder: str, before: SkillContent | None) 
         main, instructions = former.path, before.instructions
         reading.files[main] = former
     if load.main_only:
-        files = MappingProxyType(reading.files)
+        files, main_path = reading.result(main)
         notes = capped(reading.notes)
         content = SkillContent(
-            folder, instructions, files, files.get(main), notes=notes, published=False, root=load.source.root
+            folder, instructions, files, main_path, notes=notes, published=False, root=load.source.root
         )
         return before if before is not None and is_unchanged(before, content) else content
     _load_others(reading, main, {"", *before.folders} if before is not None else set())
     reading.check_references(instructions, main)
-    files = MappingProxyType(reading.files)
     fault = None if instructions.fault else publication_fault(reading, instructions, main)
     if fault is not None:
         reading.note_unpublished(fault, main)
     published = instructions.fault is None and fault is None
     folders = shared_folders(frozenset(_folders(folder, load.tree)))
+    files, main_path = reading.result(main)
     notes = capped(reading.notes)
-    content = SkillContent(
-        folder, instructions, files, files.get(main), folders, notes, published, root=load.source.root
-    )
+    content = SkillContent(folder, instructions, files, main_path, folders, notes, published, root=load.source.root)
     return before if before is not None and is_unchanged(before, content) else content
 
 
@@ -337,7 +336,7 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
         diagnostic = reading.diagnose(Severity.ERROR, refused, _REFUSALS[refused], main)
         return invalid_instructions(reading.folder_name, (diagnostic,), refused).head
     try:
-        raw = reading.read(main, MAX_MAIN_SIZE, listed[1] if listed else None)
+        raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
         if reading.keep_last_read(main, error, may_keep=known is not None) and known is not None:
             return known
@@ -431,13 +430,13 @@ def load_document(
         reading.check_references(instructions, main)
     if instructions.fault is None:
         reading.note_unpublished("it is a single file, not a folder with a SKILL.md", main)
-    files, notes = MappingProxyType(reading.files), capped(reading.notes)
+    files, main_path = reading.result(main)
     content = SkillContent(
         place,
         instructions,
         files,
-        files.get(main),
-        notes=notes,
+        main_path,
+        notes=capped(reading.notes),
         published=False,
         kind=kind,
         root=load.source.root,
@@ -454,7 +453,7 @@ def _load_document_main(
     if before is not None and reading.keep(main, listed):
         return _known(before)
     try:
-        raw = reading.read(main, MAX_MAIN_SIZE, listed)
+        raw = reading.read(main, MAX_MAIN_SIZE)
     except FileRefusedError as error:
         if reading.keep_last_read(main, error) and before is not None:
             return _known(before)
@@ -476,7 +475,7 @@ def _load_references(reading: SkillReading, instructions: InstructionsHead) -> N
         if listing is None:
             continue
         listed = listing.file(name)
-        if listed is None and (near := only_respelling(name, (each for each, _ in listing.files))):
+        if listed is None and (near := only_respelling(name, listing.file_names)):
             path, listed = path.removesuffix(name) + near, listing.file(near)
         if listed is not None and path not in reading.files:
             reading.enter(path, listed[1])

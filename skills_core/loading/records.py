@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from skills_core.diagnostics import Diagnostic, Reason
-from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
+from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location
 from skills_core.disk.folders import Listing
 from skills_core.disk.scan import Tree, join, parent
 from skills_core.disk.sources import SkillKind
@@ -22,7 +22,7 @@ from skills_core.format.gate import Gate
 from skills_core.format.instructions import InstructionsHead
 from skills_core.loading.discovery import LoadedSource, links_of, problems_of
 from skills_core.loading.loader import shared_folders
-from skills_core.skills.skill import SkillContent, SkillFile
+from skills_core.skills.skill import SkillContent, SkillFile, SkillFiles
 
 if TYPE_CHECKING:
     from skills_core.disk.sources import Source
@@ -43,8 +43,8 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
     body_offset: int
     body_length: int
     parameters: tuple[str, ...]
-    files: list[SkillFile]
-    has_main: bool
+    files: tuple[str, bytes, dict[str, Location]]
+    main_path: str | None
     folders: frozenset[str]
     notes: tuple[Diagnostic, ...]
     published: bool
@@ -95,12 +95,13 @@ def encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
 def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
     """Return an entry; None if something in it could not be read, or might change unnoticed."""
     listings = [(folder, loaded.tree[folder]) for folder in folders]
-    single = [join(folder, name) for folder, listing in listings for name, _ in listing.files]
+    single = [join(folder, name) for folder, listing in listings for name in listing.file_names]
     found = [each for folder in folders if (each := loaded.contents.get(folder)) is not None]
     found += [loaded.documents[place] for place in single if place in loaded.documents]
     texts = [(place, loaded.texts[place]) for place in single if place in loaded.texts]
-    files = [*(file for each in found for file in each.files.values()), *(file for _, file in texts)]
-    if not all(file.settled for file in files) or (found and any(listing.unread for _, listing in listings)):
+    if not all(each.files.are_settled for each in found) or not all(file.settled for _, file in texts):
+        return None
+    if found and any(listing.unread for _, listing in listings):
         return None
     if loaded.unread and not all(loaded.unread.isdisjoint(_read_for(each)) for each in found):
         return None
@@ -131,12 +132,17 @@ def _content_record(content: SkillContent) -> _Content:
         read.body_offset,
         read.body_length,
         read.parameters,
-        [*content.files.values()],
-        content.main is not None,
+        _packed(content.files),
+        content.main_path,
         content.folders,
         content.notes,
         content.published,
     )
+
+
+def _packed(files: SkillFiles) -> tuple[str, bytes, dict[str, Location]]:
+    paths, records, linked = files.packed
+    return paths, records, dict(linked)
 
 
 def _is_same(written: object, value: object) -> bool:
@@ -177,7 +183,7 @@ class Restoration:
             return
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
-            tree.entries += len(listing.files) + len(listing.folders) + len(listing.refused)
+            tree.entries += len(listing.file_names) + len(listing.folders) + len(listing.refused)
         for each in entry.contents:
             content = _content(each, self._source.root)
             self._contents[each.place] = content
@@ -220,12 +226,11 @@ def _content(record: _Content, root: Path) -> SkillContent:
         record.body_length,
         record.parameters,
     )
-    files = {each.path: each for each in record.files}
     return SkillContent(
         record.place,
         read,
-        MappingProxyType(files),
-        record.files[0] if record.has_main else None,
+        SkillFiles(*record.files),
+        record.main_path,
         shared_folders(record.folders),
         record.notes,
         record.published,

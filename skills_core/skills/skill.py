@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+import struct
+from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from skills_core.disk.files import Fingerprint, Location, read_at_once, read_file
+from skills_core.disk.files import FINGERPRINT_SIZE, Fingerprint, Location, read_at_once, read_file
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillChangedError
 from skills_core.format.instructions import Instructions
@@ -124,14 +126,110 @@ class SkillFile:
         return self.sha256 == hashlib.sha256(raw).digest()
 
 
+_RECORD = struct.Struct(f"<32s{FINGERPRINT_SIZE}sq??")
+# Of a file: the hash, the fingerprint, the size, and whether it is text and settled.
+
+_NUL = "\0"
+# No path has it.
+
+_NO_LINKS: Mapping[str, Location] = MappingProxyType({})
+
+
+class SkillFiles(Mapping[str, SkillFile]):
+    """The files of a skill by path, in the order in which they were given.
+
+    A library has hundreds of thousands. A file takes about 100 bytes in one text of all paths and one record of all
+    values, and about 600 as an object in a dictionary; so a `SkillFile` is made when it is asked for.
+    """
+
+    __slots__ = ("_linked", "_paths", "_records")
+
+    def __init__(self, paths: str = "", records: bytes = b"", linked: Mapping[str, Location] = _NO_LINKS) -> None:
+        """Use the parts that `packed` returned.
+
+        Raises:
+            ValueError: the parts do not belong together.
+        """
+        if len(records) != _RECORD.size * max(0, paths.count(_NUL) - 1):
+            raise ValueError("there is not one record for each path")
+        self._paths = paths
+        self._records = records
+        self._linked = linked
+
+    @classmethod
+    def of(cls, files: Iterable[SkillFile]) -> SkillFiles:
+        """Return files, whose paths differ, as one object."""
+        given = list(files)
+        records = (_RECORD.pack(each.sha256, each.fingerprint, each.size, each.text, each.settled) for each in given)
+        linked = {each.path: each.linked for each in given if each.linked is not None}
+        # Each path has a NUL before and behind it, so that it is found.
+        paths = _NUL.join(("", *(each.path for each in given), "")) if given else ""
+        return cls(paths, b"".join(records), linked or _NO_LINKS)
+
+    @property
+    def packed(self) -> tuple[str, bytes, Mapping[str, Location]]:
+        """The parts: the paths, the records, and the locations of files that are reached through links."""
+        return self._paths, self._records, self._linked
+
+    @property
+    def are_settled(self) -> bool:
+        """Whether all files are settled."""
+        return b"\0" not in self._records[_RECORD.size - 1 :: _RECORD.size]
+
+    def __getitem__(self, path: str) -> SkillFile:
+        at = -1 if _NUL in path else self._paths.find(f"{_NUL}{path}{_NUL}")
+        if at < 0:
+            raise KeyError(path)
+        number = self._paths.count(_NUL, 0, at)
+        return self._file(path, _RECORD.unpack_from(self._records, number * _RECORD.size))
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and _NUL not in path and f"{_NUL}{path}{_NUL}" in self._paths
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths.split(_NUL)[1:-1])
+
+    def __len__(self) -> int:
+        return len(self._records) // _RECORD.size
+
+    def items(self) -> ItemsView[str, SkillFile]:
+        """Return the paths and the files, made in one pass."""
+        return self._by_path().items()
+
+    def values(self) -> ValuesView[SkillFile]:
+        """Return the files, made in one pass."""
+        return self._by_path().values()
+
+    def __eq__(self, other: object) -> bool:
+        return self.is_read_as(other) or super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<SkillFiles {list(self)}>"
+
+    def is_read_as(self, other: object) -> bool:
+        """Tell whether these are equal files with the same fingerprints, equally settled."""
+        return isinstance(other, SkillFiles) and self.packed == other.packed
+
+    def _by_path(self) -> dict[str, SkillFile]:
+        records = _RECORD.iter_unpack(self._records)
+        return {path: self._file(path, record) for path, record in zip(self, records, strict=True)}
+
+    def _file(self, path: str, record: tuple[Any, ...]) -> SkillFile:
+        sha256, fingerprint, size, text, settled = record
+        return SkillFile(path, size, sha256, text, Fingerprint(fingerprint), settled, self._linked.get(path))
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class SkillContent:
     """The content of one skill, before conflicts over names are settled.
 
-    `place` is its folder or document, relative to the source's root. `main` is the SKILL.md or the document, None if it
-    could not be read; in `files` it comes first, then the others in the order of their paths. `folders` are all folders
-    in the skill, including empty ones. `notes` are the diagnostics about files. `published` tells whether the Skills
-    extension may list the skill. `exclusion` says why a review of the content keeps the skill from being served.
+    `place` is its folder or document, relative to the source's root. `main_path` is that of the SKILL.md or the
+    document, None if it could not be read; in `files` it comes first, then the others in the order of their paths.
+    `folders` are all folders in the skill, including empty ones. `notes` are the diagnostics about files. `published`
+    tells whether the Skills extension may list the skill. `exclusion` says why a review of the content keeps the skill
+    from being served.
 
     What is loaded from the source at `root` has its body in the file alone, and a few of them in memory; a content that
     was made of a text has `Instructions` with the body.
@@ -139,14 +237,23 @@ class SkillContent:
 
     place: str
     instructions: InstructionsHead
-    files: Mapping[str, SkillFile]
-    main: SkillFile | None
+    files: SkillFiles
+    main_path: str | None
     folders: frozenset[str] = frozenset()
     notes: tuple[Diagnostic, ...] = ()
     published: bool = True
     kind: SkillKind = SkillKind.FOLDER
     exclusion: Exclusion | None = None
     root: Path = field(default=Path(), repr=False, compare=False)
+
+    @property
+    def main(self) -> SkillFile | None:
+        """The SKILL.md or the document, None if it could not be read."""
+        return None if self.main_path is None else self.files.get(self.main_path)
+
+    def is_main(self, file: SkillFile) -> bool:
+        """Tell whether a file of the skill is its main file."""
+        return file.path == self.main_path
 
     @property
     def body(self) -> str:
@@ -188,16 +295,15 @@ class SkillContent:
         """The body if it is in memory."""
         if isinstance(self.instructions, Instructions):
             return self.instructions.body
-        if self.main is None or not self.instructions.body_length:
-            return ""
-        return BODIES.find((self.main.sha256, self.instructions.body_offset))
+        main = self.main if self.instructions.body_length else None
+        return "" if main is None else BODIES.find((main.sha256, self.instructions.body_offset))
 
     def keep_body(self, raw: bytes) -> str:
         """Return the body, and keep it in memory; `raw` are the verified bytes of the main file."""
         head = self.instructions
         text = raw.decode("utf-8")[head.body_offset : head.body_offset + head.body_length]
-        if self.main is not None:
-            BODIES.keep((self.main.sha256, head.body_offset), text)
+        if (main := self.main) is not None:
+            BODIES.keep((main.sha256, head.body_offset), text)
         return text
 
     @property
@@ -317,18 +423,20 @@ class Skill:
     @property
     def digest(self) -> str | None:
         """The digest of the SKILL.md, None if it could not be read."""
-        return self.content.main.digest if self.content.main else None
+        main = self.content.main
+        return None if main is None else main.digest
 
     @property
     def id(self) -> str | None:
         """The name and the first digits of the digest, as adk-skill builds its ids; None if there is no digest."""
         normal = "".join(map(_id_characters, self.name))
-        return f"{normal or 'skill'}-{self.digest.partition(':')[2][:_ID_DIGITS]}" if self.digest else None
+        return f"{normal or 'skill'}-{digest.partition(':')[2][:_ID_DIGITS]}" if (digest := self.digest) else None
 
     @property
     def last_modified(self) -> int | None:
         """When the SKILL.md was last written, in seconds since 1970; None if it could not be read."""
-        return self.content.main.fingerprint.mtime_ns // 1_000_000_000 if self.content.main else None
+        main = self.content.main
+        return None if main is None else main.fingerprint.mtime_ns // 1_000_000_000
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -338,7 +446,7 @@ class Skill:
     @property
     def uri(self) -> str:
         """The URI of the SKILL.md, which identifies the skill."""
-        return self.file_uri(self.content.main.path if self.content.main else "SKILL.md")
+        return self.file_uri(self.content.main_path or "SKILL.md")
 
     @property
     def root_uri(self) -> str:

@@ -32,7 +32,7 @@ _PARSED: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
 
 def is_withheld_from_models(skill: Skill, file: SkillFile, raw: bytes) -> bool:
     """Tell whether a file of `skill`, with the bytes `raw`, instructs a model in what only users may invoke."""
-    if file is skill.content.main:
+    if skill.content.is_main(file):
         return not skill.model_invocable
     name = file.path.rpartition("/")[2]
     # The references of a single file may be single files too; in a folder only a SKILL.md makes a skill.

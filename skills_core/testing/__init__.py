@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from skills_core.disk.sources import Source
 from skills_core.loading.single_skill import parse_skill
 from skills_core.skills.gates import Environment, Exclusion, evaluate_gate
-from skills_core.skills.skill import Skill, SkillContent, State
+from skills_core.skills.skill import Skill, SkillContent, SkillFiles, State
 
 if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
@@ -56,7 +56,7 @@ def skill_of(text: str) -> Skill:
         InvalidSkillError: the text is not a valid skill; the subclass says why.
     """
     instructions = parse_skill(text, "SKILL.md")
-    content = SkillContent(instructions.name, instructions, {}, None)
+    content = SkillContent(instructions.name, instructions, SkillFiles(), None)
     return Skill(content, Source(Path()), instructions.name, instructions.name, State.ACTIVE)
 
 

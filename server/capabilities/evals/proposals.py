@@ -179,7 +179,7 @@ def _names(reader: Reader, root: Path, path: str) -> tuple[list[str], list[str],
             listing = list_folder(entries, fingerprints=False)
     except OSError:
         return [], [], []
-    return [name for name, _ in listing.files], list(listing.folders), [name for name, _ in listing.refused]
+    return listing.file_names, list(listing.folders), [name for name, _ in listing.refused]
 
 
 PROPOSAL: Final = "proposal.diff"

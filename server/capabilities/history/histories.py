@@ -31,7 +31,7 @@ from skills_core.history.store import (
     work_tree_of,
 )
 from skills_core.history.versions import Cause
-from skills_core.skills.skill import Skill, SkillContent, State
+from skills_core.skills.skill import Skill, SkillContent, SkillFiles, State
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
@@ -331,7 +331,7 @@ def _skill(source: Source, place: str, name: str, main: bytes) -> Skill:
         instructions = parse_single_file(main, kind, name, place, strictness)
     if instructions is None:
         instructions = parse_instructions(main, name, place, strictness)
-    content = SkillContent(place, instructions, {}, None, kind=kind)
+    content = SkillContent(place, instructions, SkillFiles(), None, kind=kind)
     return Skill(content, source, content.name, place or content.name, State.ACTIVE)
 
 

@@ -52,6 +52,7 @@ from skills_core.runs.run_skills import select_skills
 from skills_core.scripts.environment import SCHEDULED_RUN
 from skills_core.scripts.process import OWN_SESSION, kill_all
 from skills_core.scripts.runner import ScriptRunner
+from skills_core.skills.skill import SkillFiles
 
 if TYPE_CHECKING:
     from anyio.abc import Process
@@ -156,7 +157,7 @@ class ScheduleJob:
             found = "; ".join(str(each) for one in own.skills for each in one.diagnostics) or "it has no skill"
             raise ScheduleError(f"The scheduler skill {name} cannot be performed: {found[:500]}")
         # The binding is not part of the skill, and changes while it runs.
-        files = {path: file for path, file in skill.content.files.items() if path != BINDING_FILE}
+        files = SkillFiles.of(file for file in skill.content.files.values() if file.path != BINDING_FILE)
         return replace(skill, content=replace(skill.content, files=files)), seen
 
     async def _perform(self, name: str, trigger: str, settled: JsonObject, journal: Journal) -> RunOutcome:

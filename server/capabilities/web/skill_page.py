@@ -148,7 +148,7 @@ def shown_file(skill: Skill, file: SkillFile, raw: bytes) -> FilePage:
         return FilePage(file, None)
     text = raw[:MAX_SHOWN].decode("utf-8", "replace")
     is_cut = len(raw) > MAX_SHOWN
-    is_markdown = file.path.lower().endswith(_MARKDOWN) and file is not skill.content.main and not is_cut
+    is_markdown = file.path.lower().endswith(_MARKDOWN) and not skill.content.is_main(file) and not is_cut
     html = _rendered(skill, text, posixpath.dirname(file.path)) if is_markdown else None
     return FilePage(file, text, html, is_cut)
 

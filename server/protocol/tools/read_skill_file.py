@@ -91,7 +91,7 @@ class _FileReader:
             )
         room, ranged = call.room, not call.arguments.keys().isdisjoint({"offset", "limit"})
         # Instructions with a NUL count as binary, but their rest is read as text.
-        if file.text or (ranged and file is owner.content.main):
+        if file.text or (ranged and owner.content.is_main(file)):
             arguments = {**call.arguments, "path": file.path} if respelled else call.arguments
             return _part(file, raw.decode("utf-8"), arguments, room, respelled=respelled)
         if ranged:

@@ -74,7 +74,7 @@ class Sources:
                 listing = list_folder(entries, fingerprints=False)
         except (OSError, FileRefusedError):
             return (), ()
-        return sorted(name for name, _ in listing.files), sorted(listing.folders)
+        return sorted(listing.file_names), sorted(listing.folders)
 
     def below(self, folder: str = "") -> list[str]:
         """Return the paths of the files below a folder, at most some thousand."""

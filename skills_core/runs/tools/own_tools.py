@@ -226,7 +226,7 @@ def _verified_bytes(skill: Skill, file: SkillFile) -> bytes:
     if f"sha256:{hashlib.sha256(raw).hexdigest()}" != file.digest:
         raise ToolFailedError(f"{one_line(path)}: the file has changed since the run began, so it is not read")
     # The call of this skill was authorized; a skill enclosed in it was not called.
-    if file is not skill.content.main and is_withheld_from_models(skill, file, raw):
+    if not skill.content.is_main(file) and is_withheld_from_models(skill, file, raw):
         raise ToolFailedError(
             f"{one_line(path)}: only the user may call the skill that has these instructions; a model may not read them"
         )

@@ -156,13 +156,13 @@ def walk(workspace: Workspace, location: Location, *, deep: bool) -> Iterator[st
                     where = one_line(location.relative) or "the workspace"
                     raise ToolFailedError(f"{where}: {(error.strerror or 'cannot be listed').lower()}") from None
                 continue
-            seen += len(listing.files) + len(listing.folders)
+            seen += len(listing.file_names) + len(listing.folders)
             if seen > MAX_ENTRIES:
                 raise ToolFailedError(f"there are more than {MAX_ENTRIES} files and folders; choose a subfolder")
             if ignoring is None:
                 yield from _entries_with_notes(listing)
                 return
-            yield from (f"{folder}{name}" for name, _ in listing.files)
+            yield from (f"{folder}{name}" for name in listing.file_names)
             if folder.count("/") < _MAX_DEPTH:
                 waiting += [f"{folder}{name}/" for name in reversed(listing.folders) if name not in _SKIPPED]
 
@@ -185,7 +185,7 @@ def _list_folder(reader: Reader, location: Location) -> Listing:
                 files.append((entry.name, None))
             else:
                 refused.append((entry.name, Reason.SPECIAL_FILE if _is_plain(entry) else Reason.SYMLINK))
-    return Listing(tuple(sorted(files, key=itemgetter(0))), tuple(sorted(folders)), tuple(sorted(refused)))
+    return Listing.of(sorted(files, key=itemgetter(0)), sorted(folders), sorted(refused))
 
 
 def _without_private(workspace: Workspace, location: Location, listing: Listing) -> Listing:
@@ -195,10 +195,10 @@ def _without_private(workspace: Workspace, location: Location, listing: Listing)
     def is_shown(name: str) -> bool:
         return not workspace.hides(_within(location, name).relative)
 
-    return Listing(
-        tuple(each for each in listing.files if is_shown(each[0])),
-        tuple(filter(is_shown, listing.folders)),
-        tuple(each for each in listing.refused if is_shown(each[0])),
+    return Listing.of(
+        (each for each in listing.files if is_shown(each[0])),
+        filter(is_shown, listing.folders),
+        (each for each in listing.refused if is_shown(each[0])),
     )
 
 
@@ -209,7 +209,7 @@ def _is_plain(entry: os.DirEntry[str]) -> bool:
 
 def _entries_with_notes(listing: Listing) -> Iterator[str]:
     yield from (f"{name}/" for name in listing.folders)
-    yield from (name for name, _ in listing.files)
+    yield from (name for name in listing.file_names)
     yield from (f"{name} ({_REFUSED[reason]})" for name, reason in listing.refused)
 
 

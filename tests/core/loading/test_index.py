@@ -24,6 +24,7 @@ from skills_core.disk.sources import SkillKind, Strictness
 from skills_core.loading import index as index_module
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 from skills_core.loading.index import SourceIndex
+from skills_core.skills.skill import SkillFiles
 from tests.core.live.test_reload import OPERATIONS, Disk
 from tests.temporary import TEMPORARY
 from tests.thoroughness import examples
@@ -135,16 +136,6 @@ def test_what_is_restored_is_what_was_loaded(source: Source, path: Path, strictn
 
 
 @pytest.mark.usefixtures("later")
-def test_a_file_and_its_listing_share_a_fingerprint(source: Source, path: Path) -> None:
-    saved(source, path)
-    for loaded in (load_source(source), SourceIndex(path).restore(source)):
-        assert loaded is not None
-        for place, content in loaded.contents.items():
-            for name, fingerprint in loaded.tree[place].files if place in loaded.tree else ():
-                assert content.files[name].fingerprint is fingerprint
-
-
-@pytest.mark.usefixtures("later")
 def test_only_its_user_can_read_the_file(source: Source, path: Path) -> None:
     saved(source, path)
     assert not POSIX or stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -229,11 +220,11 @@ def test_an_entry_counts_only_for_the_files_that_it_was_made_of(source: Source, 
     forged = replace(
         content,
         instructions=replace(content.instructions, frontmatter=front),
-        files=MappingProxyType({name: main}),
-        main=main,
+        files=SkillFiles.of([main]),
+        main_path=name,
     )
     tree = Tree(loaded.tree)
-    tree[place] = replace(listing, files=((name, print_),))
+    tree[place] = listing.with_files([(name, print_)])
     contents = MappingProxyType({**loaded.contents, place: forged})
     SourceIndex(path, least=0).save(replace(loaded, tree=tree, contents=contents))
     assert text_of(restarted(source, path)) == text_of(loaded)

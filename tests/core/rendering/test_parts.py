@@ -17,7 +17,7 @@ from skills_core.format.instructions import parse_convention, parse_instructions
 from skills_core.rendering.escaping import escape_tags
 from skills_core.rendering.parts import Beginning, cut_before, end_of_part, render_beginning
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT
-from skills_core.skills.skill import Skill, SkillContent, State
+from skills_core.skills.skill import Skill, SkillContent, SkillFiles, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,7 +226,7 @@ def test_the_beginning_and_the_rest_are_the_whole_body(text: str, most: int) -> 
 def _skill_with(body: str) -> Skill:
     found = replace(parse(b"---\nname: a\ndescription: d\n---\nx"), body=body)
     (source,) = explicit_sources([Path(__file__).parent])
-    return Skill(SkillContent("a", found, {}, None), source, "a", "a", State.ACTIVE)
+    return Skill(SkillContent("a", found, SkillFiles(), None), source, "a", "a", State.ACTIVE)
 
 
 def test_values_are_filled_and_said_for_the_rest(make: Callable[..., Skill]) -> None:

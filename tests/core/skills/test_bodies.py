@@ -93,7 +93,7 @@ def test_other_bytes_with_the_same_metadata_are_refused(one: Callable[[], Librar
     path.write_bytes(path.read_bytes().replace(b"Do", b"Un"))
     seen = replace(content.main, fingerprint=Fingerprint.of(path.stat()))
     with pytest.raises(SkillChangedError):
-        _ = replace(content, main=seen).body
+        _ = replace(content, files=skill.SkillFiles.of([seen])).body
 
 
 @pytest.mark.usefixtures("small")
@@ -190,7 +190,7 @@ def test_the_body_that_is_read_is_the_one_that_was_parsed(text: str, front: str,
         (root / name).write_bytes(raw)
         fingerprint = Fingerprint.of((root / name).stat())
         main = skill.SkillFile(name, len(raw), sha256(raw).digest(), True, fingerprint, True)
-        content = skill.SkillContent("", parsed.head, {name: main}, main, root=root)
+        content = skill.SkillContent("", parsed.head, skill.SkillFiles.of([main]), name, root=root)
         assert content.body == parsed.body
     whole = replace(content, instructions=parsed)
     assert isinstance(whole.instructions, Instructions)
