@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -19,6 +19,8 @@ import anyio.to_thread
 
 if TYPE_CHECKING:
     from server.hosting.views import View
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Library
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,12 @@ _MOST_SECONDS: Final = 0.25
 
 _FIRST_SECONDS: Final = 0.5
 # After the start, in which the first requests come, and the texts of activations are prepared.
+
+_INDEX_SECONDS: Final = 5.0
+# Without a change, after which the index is written. What changes all the time is loaded again by the next start.
+
+_INDEX_AT_END_SECONDS: Final = 2.0
+# What is not written by then is loaded again by the next start.
 
 
 class StoppedError(Exception):
@@ -133,3 +141,32 @@ class SearchPreparation:
         except Exception:
             # A search does the same, and reports it.
             logger.exception("cannot index the skills before a search")
+
+
+async def keep_index(library: Library, pause: Callable[[], None]) -> None:
+    """Write what was loaded to the index once nothing changes, and at the end, until cancelled; `pause` may block."""
+    if library.index is None:
+        return
+
+    async def save(pause: Callable[[], None]) -> None:
+        # A process may end in the midst of it: SQLite takes back what is not complete.
+        with suppress(StoppedError):
+            await anyio.to_thread.run_sync(library.save_index, pause, abandon_on_cancel=True)
+
+    seen: Catalog | None = None
+    try:
+        while True:
+            await anyio.sleep(_INDEX_SECONDS)
+            before, seen = seen, library.catalog
+            if seen is before:
+                await save(pause)
+    finally:
+        end = time.monotonic() + _INDEX_AT_END_SECONDS
+
+        def stop_late() -> None:
+            # The process would wait for its thread.
+            if time.monotonic() > end:
+                raise StoppedError
+
+        with anyio.move_on_after(_INDEX_AT_END_SECONDS, shield=True):
+            await save(stop_late)

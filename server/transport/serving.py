@@ -21,10 +21,9 @@ from server import __version__
 from server.capabilities import CAPABILITIES
 from server.config.machine import own_command
 from server.config.settings.server import LogFormat
-from server.hosting.background import StoppedError
+from server.hosting.background import StoppedError, keep_index
 from server.hosting.catalog_log import command_for, notices_of, served_from
 from server.hosting.host import Host
-from server.hosting.index_keeper import keep_index
 from server.hosting.views import role_rule
 from server.limits.descriptors import raise_descriptors
 from server.logs.text_logs import prepare_logs

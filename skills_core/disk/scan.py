@@ -136,9 +136,6 @@ class LinkIndex:
                 yield path if inside == "." else f"{path}/{inside}"
 
 
-_EMPTY = Listing()
-
-
 class Tree(dict[str, Listing]):
     """The listings of a source's folders, by path.
 
@@ -164,7 +161,9 @@ class Tree(dict[str, Listing]):
 
     def enter(self, folder: str, listing: Listing) -> None:
         """Set the listing of a folder."""
-        self._note(self.get(folder, _EMPTY), folder, set.discard)
+        known = self.get(folder)
+        if known is not None:
+            self._note(known, folder, set.discard)
         self[folder] = listing
         self._note(listing, folder, set.add)
 
@@ -179,9 +178,11 @@ class Tree(dict[str, Listing]):
         """Add a folder to the sets that a listing belongs to, or remove it."""
         if listing.unread:
             change(self.faulty, folder)
+        leads_out = False
         if listing.refused:
             change(self.refusing, folder)
-        if listing.links or any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused):
+            leads_out = any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused)
+        if listing.links or leads_out:
             change(self.linking, folder)
 
 

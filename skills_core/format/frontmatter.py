@@ -210,7 +210,8 @@ def name_fault(name: str) -> str | None:
     name = unicodedata.normalize("NFKC", name)
     if name != name.lower():
         return "must be lower case"
-    if not all(char.isalnum() or char == "-" for char in name):
+    others = name.replace("-", "")
+    if others and not others.isalnum():
         return "may contain only letters, digits and hyphens"
     if name.startswith("-") or name.endswith("-"):
         return "must not begin or end with a hyphen"

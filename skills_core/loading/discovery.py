@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -120,7 +121,7 @@ class Part(NamedTuple):
 def load_in_parts(
     source: Source, *, main_only: bool = False, pause: Callable[[], None] | None = None
 ) -> Iterator[Part]:
-    """Load a source as `load_source` does, one folder a step; each step yields the source as it is then.
+    """Load a source, one folder a step; each step yields the source as it is then.
 
     A folder is loaded as soon as all below it is listed, so the first step does not wait for the whole scan. The last
     one is complete. If the source has more folders or entries than its bounds allow, that is known only at the end;
@@ -223,7 +224,8 @@ def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
 
     With `main_only`, only the main file of each skill is read.
     """
-    return _load_all(LoadedSource(source, Tree()), main_only=main_only)
+    (last,) = deque(load_in_parts(source, main_only=main_only), maxlen=1)
+    return last.source()
 
 
 def reload_source(

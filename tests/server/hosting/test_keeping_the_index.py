@@ -10,8 +10,8 @@ import anyio.from_thread
 import anyio.lowlevel
 import pytest
 
-from server.hosting import index_keeper
-from server.hosting.index_keeper import keep_index
+from server.hosting import background
+from server.hosting.background import keep_index
 
 
 class Changing:
@@ -50,7 +50,7 @@ async def keep(library: Any, until: Callable[[], Any]) -> None:
 
 
 async def test_what_changes_is_written_when_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_keeper, "_SECONDS", 0.001)
+    monkeypatch.setattr(background, "_INDEX_SECONDS", 0.001)
     library = Changing(5)
     await keep(library, library.saved.wait)
     assert library.saved_after[0] == 6
@@ -63,5 +63,5 @@ async def test_what_changed_last_is_written_at_the_end() -> None:
 
 
 async def test_a_write_at_the_end_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_keeper, "_AT_END_SECONDS", 0.01)
+    monkeypatch.setattr(background, "_INDEX_AT_END_SECONDS", 0.01)
     await keep(Endless(5), anyio.lowlevel.checkpoint)
