@@ -21,7 +21,7 @@ from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclarat
 from skills_core.format.gate import Gate
 from skills_core.format.instructions import InstructionsHead
 from skills_core.loading.discovery import LoadedSource, links_of, problems_of
-from skills_core.loading.loader import shared_folders
+from skills_core.sharing import shared
 from skills_core.skills.skill import SkillContent, SkillFile, SkillFiles
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class Restoration:
 
 
 def _content(record: _Content, root: Path) -> SkillContent:
-    raw, front = record.raw, record.front
+    raw, front = _with_shared(record.raw), record.front
     for name in record.same:
         front[name] = raw[name]
     for name in front.keys() & _CONVERTED.keys():
@@ -231,12 +231,26 @@ def _content(record: _Content, root: Path) -> SkillContent:
         read,
         SkillFiles(*record.files),
         record.main_path,
-        shared_folders(record.folders),
+        shared(record.folders),
         record.notes,
         record.published,
         record.kind,
         root=root,
     )
+
+
+def _with_shared(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as the parser makes them, with equal texts as one object."""
+    for name, value in values.items():
+        if isinstance(value, str):
+            values[name] = shared(value)
+        elif isinstance(value, dict):
+            _with_shared(cast("dict[str, Any]", value))
+    return values
+
+
+def _strings(values: list[str]) -> tuple[str, ...]:
+    return shared(tuple(map(shared, values)))
 
 
 def _gates(values: list[dict[str, Any]]) -> tuple[Gate, ...]:
@@ -252,7 +266,7 @@ def _evaluation(value: dict[str, Any]) -> Evaluation:
 
 
 _CONVERTED: Final[dict[str, Callable[[Any], Any]]] = {
-    **{name: tuple for name, default in _DEFAULTS.items() if default == () or name == "allowed_tools"},
+    **{name: _strings for name, default in _DEFAULTS.items() if default == () or name == "allowed_tools"},
     "gates": _gates,
     "evaluation": _evaluation,
     "tools": lambda values: tuple(ToolDeclaration(**value) for value in values),
