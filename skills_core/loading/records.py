@@ -184,11 +184,13 @@ class Restoration:
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
             tree.entries += len(listing.file_names) + len(listing.folders) + len(listing.refused)
+        folders = {folder: folder for folder, _ in entry.listings}
         for each in entry.contents:
-            content = _content(each, self._source.root)
-            self._contents[each.place] = content
+            # The skill of a folder has the text of the folder as its place, as one that is loaded.
+            place = folders.get(each.place, each.place)
+            content = self._contents[place] = _content(each, place, self._source.root)
             if each.kind is not SkillKind.FOLDER:
-                self._documents[each.place] = content
+                self._documents[place] = content
         self._texts.update(entry.texts)
 
     def loaded(self) -> LoadedSource:
@@ -208,7 +210,7 @@ class Restoration:
         )
 
 
-def _content(record: _Content, root: Path) -> SkillContent:
+def _content(record: _Content, place: str, root: Path) -> SkillContent:
     raw, front = _with_shared(record.raw), record.front
     for name in record.same:
         front[name] = raw[name]
@@ -217,7 +219,7 @@ def _content(record: _Content, root: Path) -> SkillContent:
     front.setdefault("metadata", {})
     frontmatter = Frontmatter(raw=raw, **front)
     read = InstructionsHead(
-        record.name,
+        frontmatter.name if frontmatter.name == record.name else record.name,
         frontmatter,
         record.diagnostics,
         record.fault,
@@ -227,10 +229,10 @@ def _content(record: _Content, root: Path) -> SkillContent:
         record.parameters,
     )
     return SkillContent(
-        record.place,
+        place,
         read,
         SkillFiles(*record.files),
-        record.main_path,
+        record.main_path and shared(record.main_path),
         shared(record.folders),
         record.notes,
         record.published,
