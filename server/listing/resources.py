@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillFile
 
-Listed: TypeAlias = "tuple[Skill, SkillFile] | dict[str, Any]"
+Listed: TypeAlias = "tuple[Skill, str] | dict[str, Any]"
 """An item of the list: a file with its skill, or the entry of a resource that is not a file."""
 
 TEMPLATE = "skill://{+skill}/{+path}"
@@ -134,7 +134,7 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
         for file in listed_files(skill, settings).values():
             order = "" if skill.content.is_main(file) else f"\x01{file.path}"
-            entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
+            entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file.path))
     items = sorted(entries.values(), key=lambda item: item[0])
     return Pager(items, settings.server.page_size, "resources", _entry, envelope)
 
@@ -158,7 +158,10 @@ def extra_contents(resource: ExtraResource, text: str, envelope: Mapping[str, An
 
 
 def _entry(listed: Listed) -> dict[str, Any]:
-    return listed if isinstance(listed, dict) else describe(*listed)
+    if isinstance(listed, dict):
+        return listed
+    skill, path = listed
+    return describe(skill, skill.content.files[path])
 
 
 def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:

@@ -121,8 +121,14 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
         for text in texts:
             wanted[text] = _with(wanted.get(text, ()), position)
     return Settlement(
-        claims, *outcome, Counter(map(str.lower, outcome.holders)), tuple(order), wanted, tuple(sorted(wanted))
+        claims, *outcome, Counter(map(_lower, outcome.holders)), tuple(order), wanted, tuple(sorted(wanted))
     )
+
+
+def _lower(name: str) -> str:
+    """Return a name in lower case; the same object if it is, as nearly all are."""
+    lowered = name.lower()
+    return name if name == lowered else lowered
 
 
 def resettle(
@@ -272,7 +278,7 @@ def _replaced(
     shadowing |= outcome.shadowing
     contested |= outcome.contested
     for name in outcome.holders:
-        lowered[name.lower()] += 1
+        lowered[_lower(name)] += 1
     return Settlement(
         claims,
         room,

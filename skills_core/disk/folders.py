@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import FINGERPRINT_SIZE, UNKNOWN_FINGERPRINT, Fingerprint, Location
 from skills_core.errors import Fault, fault_of
+from skills_core.sharing import shared
 
 if TYPE_CHECKING:
     import os
@@ -87,6 +88,8 @@ class Listing:
     def __post_init__(self) -> None:
         if len(self.fingerprints) != FINGERPRINT_SIZE * self.names.count("/"):
             raise ValueError("there is not one fingerprint for each file")
+        object.__setattr__(self, "names", shared(self.names))
+        object.__setattr__(self, "folders", shared(self.folders))
 
     @classmethod
     def of(

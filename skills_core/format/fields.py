@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity
 from skills_core.errors import did_you_mean
 from skills_core.format.yaml12 import YamlError, load_mapping
+from skills_core.sharing import shared
 from skills_core.texts import MAX_PATTERNS, decoded_part, pattern_fault
 
 if TYPE_CHECKING:
@@ -294,4 +295,4 @@ def _split_tools(text: str) -> tuple[str, ...]:
             tools.append(text[start:position])
             start = position + 1
     tools.append(text[start:])
-    return tuple(tool for tool in tools if tool)
+    return shared(tuple(shared(tool) for tool in tools if tool))

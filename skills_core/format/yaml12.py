@@ -35,6 +35,7 @@ from yaml import (
 )
 
 from skills_core.diagnostics import without_lone_surrogates
+from skills_core.sharing import shared
 
 Scalar: TypeAlias = bool | int | float | str | None
 
@@ -557,7 +558,7 @@ class _Builder:
         if isinstance(value, float) and not math.isfinite(value):
             self._note(YamlNoteKind.NON_FINITE_NUMBER, "JSON has no such number; it becomes null", event)
             return None
-        return value
+        return shared(value) if isinstance(value, str) else value
 
     def _count(self, weight: int, event: Event) -> None:
         self._nodes += weight

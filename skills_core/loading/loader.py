@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
@@ -34,6 +33,7 @@ from skills_core.format.instructions import (
     parse_single_file,
     strictness_for,
 )
+from skills_core.sharing import shared
 from skills_core.skills.bodies import BODIES
 from skills_core.skills.skill import SkillContent, SkillFile, SkillFiles, only_respelling
 
@@ -313,7 +313,7 @@ def load_content(load: SourceReading, folder: str, before: SkillContent | None) 
     if fault is not None:
         reading.note_unpublished(fault, main)
     published = instructions.fault is None and fault is None
-    folders = shared_folders(frozenset(_folders(folder, load.tree)))
+    folders = shared(frozenset(_folders(folder, load.tree)))
     files, main_path = reading.result(main)
     notes = capped(reading.notes)
     content = SkillContent(folder, instructions, files, main_path, folders, notes, published, root=load.source.root)
@@ -377,12 +377,6 @@ def _load_others(reading: SkillReading, main: str, known: AbstractSet[str]) -> N
             reading.record_missing(refused, _REFUSALS[refused], path)
         else:
             reading.enter(path, fingerprint)
-
-
-@lru_cache(maxsize=1024)
-def shared_folders(folders: frozenset[str]) -> frozenset[str]:
-    """Return the same object for equal sets: most skills have `references`, `scripts`, both, or none."""
-    return folders
 
 
 def _folders(folder: str, tree: Tree) -> Iterator[str]:

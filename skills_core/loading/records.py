@@ -21,7 +21,7 @@ from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclarat
 from skills_core.format.gate import Gate
 from skills_core.format.instructions import InstructionsHead
 from skills_core.loading.discovery import LoadedSource, links_of, problems_of
-from skills_core.loading.loader import shared_folders
+from skills_core.sharing import shared
 from skills_core.skills.skill import SkillContent, SkillFile, SkillFiles
 
 if TYPE_CHECKING:
@@ -184,11 +184,13 @@ class Restoration:
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
             tree.entries += len(listing.file_names) + len(listing.folders) + len(listing.refused)
+        folders = {folder: folder for folder, _ in entry.listings}
         for each in entry.contents:
-            content = _content(each, self._source.root)
-            self._contents[each.place] = content
+            # The skill of a folder has the text of the folder as its place, as one that is loaded.
+            place = folders.get(each.place, each.place)
+            content = self._contents[place] = _content(each, place, self._source.root)
             if each.kind is not SkillKind.FOLDER:
-                self._documents[each.place] = content
+                self._documents[place] = content
         self._texts.update(entry.texts)
 
     def loaded(self) -> LoadedSource:
@@ -208,8 +210,8 @@ class Restoration:
         )
 
 
-def _content(record: _Content, root: Path) -> SkillContent:
-    raw, front = record.raw, record.front
+def _content(record: _Content, place: str, root: Path) -> SkillContent:
+    raw, front = _with_shared(record.raw), record.front
     for name in record.same:
         front[name] = raw[name]
     for name in front.keys() & _CONVERTED.keys():
@@ -217,7 +219,7 @@ def _content(record: _Content, root: Path) -> SkillContent:
     front.setdefault("metadata", {})
     frontmatter = Frontmatter(raw=raw, **front)
     read = InstructionsHead(
-        record.name,
+        frontmatter.name if frontmatter.name == record.name else record.name,
         frontmatter,
         record.diagnostics,
         record.fault,
@@ -227,16 +229,30 @@ def _content(record: _Content, root: Path) -> SkillContent:
         record.parameters,
     )
     return SkillContent(
-        record.place,
+        place,
         read,
         SkillFiles(*record.files),
-        record.main_path,
-        shared_folders(record.folders),
+        record.main_path and shared(record.main_path),
+        shared(record.folders),
         record.notes,
         record.published,
         record.kind,
         root=root,
     )
+
+
+def _with_shared(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as the parser makes them, with equal texts as one object."""
+    for name, value in values.items():
+        if isinstance(value, str):
+            values[name] = shared(value)
+        elif isinstance(value, dict):
+            _with_shared(cast("dict[str, Any]", value))
+    return values
+
+
+def _strings(values: list[str]) -> tuple[str, ...]:
+    return shared(tuple(map(shared, values)))
 
 
 def _gates(values: list[dict[str, Any]]) -> tuple[Gate, ...]:
@@ -252,7 +268,7 @@ def _evaluation(value: dict[str, Any]) -> Evaluation:
 
 
 _CONVERTED: Final[dict[str, Callable[[Any], Any]]] = {
-    **{name: tuple for name, default in _DEFAULTS.items() if default == () or name == "allowed_tools"},
+    **{name: _strings for name, default in _DEFAULTS.items() if default == () or name == "allowed_tools"},
     "gates": _gates,
     "evaluation": _evaluation,
     "tools": lambda values: tuple(ToolDeclaration(**value) for value in values),

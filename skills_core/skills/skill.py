@@ -23,6 +23,7 @@ from skills_core.disk.files import FINGERPRINT_SIZE, Fingerprint, Location, read
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillChangedError
 from skills_core.format.instructions import Instructions
+from skills_core.sharing import shared
 from skills_core.skills.bodies import BODIES
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class SkillFiles(Mapping[str, SkillFile]):
         """
         if len(records) != _RECORD.size * max(0, paths.count(_NUL) - 1):
             raise ValueError("there is not one record for each path")
-        self._paths = paths
+        self._paths = shared(paths)
         self._records = records
         self._linked = linked
 

@@ -358,7 +358,10 @@ def test_strictness_holds_for_every_named_directory(tmp_path: Path, write_skill:
     assert (skill.state, skill.reason) == (State.INVALID, Reason.UNKNOWN_FIELD)
 
 
-@given(st.lists(st.text(), unique=True), st.text())
+_names = st.text(st.characters(exclude_characters="/\0"), min_size=1)
+
+
+@given(st.lists(_names, unique=True), st.text())
 def test_a_listing_finds_each_of_its_files_and_no_other(names: list[str], other: str) -> None:
     entries = ListingBuilder(files=[(name, None) for name in names])
     listing = entries.listing()
