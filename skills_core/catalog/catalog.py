@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from weakref import ref
 
 from skills_core.catalog.conflicts import Settlement
-from skills_core.catalog.filter import keeps_name, visible_skills
+from skills_core.catalog.filter import hide_alike, keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_path, is_same_skill
 from skills_core.skills.withheld_files import files_for_models
@@ -200,6 +200,14 @@ class Catalog:
             if counts[found.source.root] or not found.skills
         )
         return Catalog(skills, (), sources)
+
+    def shows_same(self, before: Catalog, admits: Callable[[Skill], bool]) -> bool:
+        """Tell whether `restricted` is known to show the same of this catalog as of `before`, of which it was made.
+
+        That takes only a look at the skills that changed.
+        """
+        step = self.step_from(before)
+        return step is not None and self.sources == before.sources and hide_alike(step.gone, step.come, admits)
 
     def is_same(self, other: Catalog) -> bool:
         """Tell whether everything that was derived from this catalog holds for the other."""
