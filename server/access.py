@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from skills_core.skills.skill import chooses, fits
+from skills_core.skills.choices import Choices, fits
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -20,6 +21,10 @@ ADMIN_ROLE = "admin"
 
 METRICS_ROLE = "metrics"
 """The role that may read the metrics, and nothing more of the operator's routes."""
+
+
+_MAX_CHOSEN = 256
+# Most sets of roles whose choices are kept.
 
 
 class PrincipalKind(StrEnum):
@@ -93,6 +98,8 @@ class Roles:
         self._tools = {role: tuple(each) for role, each in tools.items()}
         self._known = self._skills.keys() | self._tools.keys()
         self._default = frozenset(default).intersection(self._known)
+        # A view asks for each skill of the library.
+        self._chosen = lru_cache(_MAX_CHOSEN)(self._choices_of)
 
     def of(self, principal: Principal) -> frozenset[str]:
         """Return the known roles of a principal."""
@@ -102,9 +109,10 @@ class Roles:
         """Tell whether a caller with these roles sees a skill."""
         if not self._skills:
             return True
-        names = (skill.content.name,)
-        choices = (choice for role in roles for choice in self._skills.get(role, ()))
-        return any(chooses(choice, skill.content, skill.source, names) for choice in choices)
+        return self._chosen(roles).select(skill.content, skill.source, (skill.content.name,))
+
+    def _choices_of(self, roles: frozenset[str]) -> Choices:
+        return Choices(choice for role in roles for choice in self._skills.get(role, ()))
 
     def allow(self, roles: frozenset[str], tool: str) -> bool:
         """Tell whether a caller with these roles may use a tool that the settings switch on."""

@@ -394,22 +394,27 @@ class Views:
         `change` leads to that catalog. The one view that there is without a rule shows all of it, and makes its lists
         when they are asked for.
         """
-        whole, known = self._library.catalog, [(name, entry.view) for name, entry in self._entries.items()]
+        whole = self._library.catalog
+        known = [(name, entry.whole, entry.view) for name, entry in self._entries.items()]
         if self._rule is None:
-            same = [(name, view) for name, view in known if view.catalog is change.before]
-            views = {name: (view, self._view(name, whole, view.kept, view.layouts)) for name, view in same}
+            same = [(name, view) for name, _, view in known if view.catalog is change.before]
+            views = {name: (view, self._view(name, whole, view.kept, view.layouts, view.twins)) for name, view in same}
             self._prepared = {name: _Prepared(whole, *pair, change) for name, pair in views.items()}
             return
 
         def make() -> dict[ViewName, _Prepared]:
-            prepared = {name: self._next(name, view, whole) for name, view in known}
+            prepared = {name: self._next(name, before, view, whole) for name, before, view in known}
             for each in prepared.values():
                 each.after.build_as(each.before)
             return prepared
 
         self._prepared = await anyio.to_thread.run_sync(make)
 
-    def _next(self, name: ViewName, view: View, whole: Catalog) -> _Prepared:
+    def _next(self, name: ViewName, before: Catalog, view: View, whole: Catalog) -> _Prepared:
+        """Return how a view of the catalog `before` becomes one of `whole`."""
+        if self._rule is not None and whole.shows_same(before, partial(self._rule.shows, name)):
+            # Most edits concern few of many views.
+            return _Prepared(whole, view, view, None)
         catalog = self._catalog(name, whole)
         # Another catalog of the library differs; what a view shows of it may be the same as before.
         if self._rule is not None and catalog.is_same(view.catalog):
@@ -470,7 +475,7 @@ class Views:
             return None
         found = self._prepared.pop(name, None)
         if found is None or found.whole is not whole or found.before is not view:
-            found = self._next(name, view, whole)
+            found = self._next(name, entry.whole, view, whole)
         entry.whole = whole
         entry.view = found.after
         if found.change is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import merge
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from server.capability import PromptSource
@@ -88,11 +90,14 @@ def names_apart(skill: Skill) -> tuple[str, ...]:
 
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Skill | None]:
     """Return the pages of the list, sorted by name; None stands for the prompt `with_skills`."""
-    items: list[tuple[str, Skill | None]] = [(skill.key, skill) for skill in catalog.active if skill.user_invocable]
-    if offers_context(catalog):
-        items.append((WITH_SKILLS, None))
-    items.sort(key=lambda item: item[0])
-    return Pager(items, settings.server.page_size, "prompts", _listed, envelope)
+    added = [(WITH_SKILLS, None)] if offers_context(catalog) else []
+
+    def items_after(last: str | None) -> Iterator[tuple[str, Skill | None]]:
+        skills = ((skill.key, skill) for skill in catalog.by_key(last) if skill.user_invocable)
+        items = merge(skills, added, key=itemgetter(0))
+        return (item for item in items if last is None or item[0] > last)
+
+    return Pager(items_after, settings.server.page_size, "prompts", _listed, envelope)
 
 
 def offers_context(catalog: Catalog) -> bool:

@@ -6,8 +6,11 @@ import base64
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from mimetypes import MimeTypes
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server.capabilities import CAPABILITIES
@@ -126,17 +129,35 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
 
     Eval files are listed only if the settings say so, because some clients let the model choose from this list.
     """
-    entries: dict[str, tuple[str, Listed]] = {}
-    for each in extra_resources(settings):
-        # No path of a skill begins with NUL, so these come first.
-        entries[each.uri] = (f"\0{each.uri}", {"uri": each.uri, **each.entry})
-    # Outer skills sort before nested ones, so a file of both is listed with the inner skill.
-    for skill in sorted(catalog.active, key=lambda skill: skill.path):
-        for file in listed_files(skill, settings).values():
-            order = "" if skill.content.is_main(file) else f"\x01{file.path}"
-            entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file.path))
-    items = sorted(entries.values(), key=lambda item: item[0])
-    return Pager(items, settings.server.page_size, "resources", _entry, envelope)
+    # No path of a skill begins with NUL, so these come first.
+    extra = sorted((f"\0{each.uri}", {"uri": each.uri, **each.entry}) for each in extra_resources(settings))
+
+    def items_after(last: str | None) -> Iterator[tuple[str, Listed]]:
+        path = None if last is None else last.partition("\0")[0]
+        items = chain(extra, (item for skill in catalog.by_path(path) for item in _items_of(skill, catalog, settings)))
+        return (item for item in items if last is None or item[0] > last)
+
+    return Pager(items_after, settings.server.page_size, "resources", _entry, envelope)
+
+
+def _items_of(skill: Skill, catalog: Catalog, settings: Settings) -> Iterator[tuple[str, Listed]]:
+    """Yield the listed files of a skill, by their keys in the list, without those that a nested skill lists."""
+    files: Iterable[SkillFile] = listed_files(skill, settings).values()
+    if catalog.encloses(skill.path):
+        files = [file for file in files if not _is_nested(f"{skill.path}/{file.path}", skill, catalog, settings)]
+    orders = (("" if skill.content.is_main(file) else f"\x01{file.path}", file.path) for file in files)
+    for order, path in sorted(orders):
+        yield f"{skill.path}\0{order}", (skill, path)
+
+
+def _is_nested(path: str, outer: Skill, catalog: Catalog, settings: Settings) -> bool:
+    folder = path.rpartition("/")[0]
+    while len(folder) > len(outer.path):
+        inner = catalog.at(folder)
+        if inner is not None and path[len(folder) + 1 :] in listed_files(inner, settings):
+            return True
+        folder = folder.rpartition("/")[0]
+    return False
 
 
 def extra_resources(settings: Settings) -> list[ExtraResource]:
@@ -207,8 +228,11 @@ def skill_entry(skill: Skill) -> dict[str, Any]:
 
 def skill_pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
     """Return the pages of `skills/list`, sorted by path."""
-    items = sorted((skill.path, skill) for skill in catalog.active if skill.content.published)
-    return Pager(items, _PAGE_SIZE, "skills", skill_entry, envelope)
+
+    def items_after(last: str | None) -> Iterator[tuple[str, Skill]]:
+        return ((each.path, each) for each in catalog.by_path(last) if each.content.published and each.path != last)
+
+    return Pager(items_after, _PAGE_SIZE, "skills", skill_entry, envelope)
 
 
 def folder_pager(catalog: Catalog, settings: Settings, uri: str) -> Pager[FolderChild] | None:
@@ -222,8 +246,13 @@ def folder_pager(catalog: Catalog, settings: Settings, uri: str) -> Pager[Folder
         name, held = child
         return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
 
-    children = [(child[0], child) for child in found.children.items()]
-    return Pager(children, settings.server.page_size, "resources", described, COMPLETE, of=path)
+    children = [*found.children.items()]
+
+    def items_after(last: str | None) -> Iterator[tuple[str, FolderChild]]:
+        start = 0 if last is None else bisect_right(children, last, key=itemgetter(0))
+        return ((child[0], child) for child in islice(children, start, None))
+
+    return Pager(items_after, settings.server.page_size, "resources", described, COMPLETE, of=path)
 
 
 def _folder(path: str, name: str) -> dict[str, Any]:

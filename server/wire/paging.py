@@ -1,4 +1,4 @@
-"""Pages of a list: built once per snapshot, found by a cursor that outlives the snapshot.
+"""Pages of a list, each built when it is asked for and found by a cursor that outlives the snapshot.
 
 A cursor names the last entry of the page before it, so that entries are neither repeated nor skipped when the list
 changes between two pages. It begins with a checksum over the list and that entry, so that foreign cursors and those of
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from server.wire.kept_result import KeptResult
@@ -22,8 +23,8 @@ ItemT = TypeVar("ItemT")
 _CHECK_BYTES = 9
 # A multiple of three, so that the checksum has no padding, and long enough that a random text never matches.
 
-_MAX_PAGES = 50
-# Most pages of a list that are kept; clients ask for the first ones, if not for all.
+_MAX_PAGES = 16
+# Most pages of a list that are kept, those asked for last: to build one takes a millisecond or two.
 
 
 class InvalidCursorError(SkillsError):
@@ -36,11 +37,11 @@ class InvalidCursorError(SkillsError):
 
 
 class Pager(Generic[ItemT]):
-    """Pages over `items`, pairs of a sort key and a value, in the order of the keys."""
+    """Pages over items: pairs of a sort key and a value, in the order of the keys. A page costs what its items cost."""
 
     def __init__(
         self,
-        items: Sequence[tuple[str, ItemT]],
+        items_after: Callable[[str | None], Iterable[tuple[str, ItemT]]],
         size: int,
         key: str,
         describe: Callable[[ItemT], Any],
@@ -50,15 +51,16 @@ class Pager(Generic[ItemT]):
     ) -> None:
         """Make pages that hold `describe` of at most `size` values under `key`, with the fields of `envelope`.
 
+        `items_after` yields the items after a key, or all for None; no more of them are taken than a page needs.
         `of` distinguishes lists with the same key, whose cursors are not interchangeable.
         """
-        self._items = items
+        self._items_after = items_after
         self._size = size
         self._key = key
         self._list = f"{key}\0{of}"
         self._describe = describe
         self._envelope = envelope
-        self._pages: dict[int, KeptResult] = {}
+        self._pages: OrderedDict[str | None, KeptResult] = OrderedDict()
 
     def page(self, cursor: str | None) -> dict[str, Any]:
         """Return the result for a cursor, None for the first page.
@@ -66,22 +68,21 @@ class Pager(Generic[ItemT]):
         Raises:
             InvalidCursorError: the text is not one of our cursors for this list.
         """
-        last = None if cursor is None else _decode(self._list, cursor)
-        start = 0 if last is None else bisect_right(self._items, last, key=lambda item: item[0])
-        if start % self._size:
-            # Cursors of an earlier snapshot may start anywhere; only pages on our own boundaries are kept.
-            return self._build(start)
-        if start not in self._pages:
-            if len(self._pages) >= _MAX_PAGES:
-                self._pages.clear()
-            self._pages[start] = self._build(start)
-        return self._pages[start]
+        if (found := self._pages.get(cursor)) is not None:
+            self._pages.move_to_end(cursor)
+            return found
+        page = self._pages[cursor] = self._build(None if cursor is None else _decode(self._list, cursor))
+        if len(self._pages) > _MAX_PAGES:
+            self._pages.popitem(last=False)
+        return page
 
-    def _build(self, start: int) -> KeptResult:
-        end = start + self._size
-        page = KeptResult({self._key: [self._describe(value) for _, value in self._items[start:end]], **self._envelope})
-        if end < len(self._items):
-            page["nextCursor"] = _encode(self._list, self._items[end - 1][0])
+    def _build(self, last: str | None) -> KeptResult:
+        # One more tells whether another page follows.
+        items = [*islice(self._items_after(last), self._size + 1)]
+        shown = items[: self._size]
+        page = KeptResult({self._key: [self._describe(value) for _, value in shown], **self._envelope})
+        if len(items) > len(shown):
+            page["nextCursor"] = _encode(self._list, shown[-1][0])
         return page
 
 

@@ -20,6 +20,7 @@ from skills_core.catalog.catalog import Catalog, FoundSource, order_of
 from skills_core.catalog.conflicts import Candidate, resettle, settle
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.sources import Scope
+from skills_core.skills.choices import choices_of
 from skills_core.skills.gates import (
     Environment,
     Exclusion,
@@ -28,7 +29,7 @@ from skills_core.skills.gates import (
     primary_credential,
     unmet_requirements,
 )
-from skills_core.skills.skill import Skill, State, chooses, is_same_skill
+from skills_core.skills.skill import Skill, State, is_same_skill
 
 if TYPE_CHECKING:
     from skills_core.catalog.conflicts import Position, Settlement
@@ -184,10 +185,10 @@ def _choice_against(
     """Return how the settings `enabled` and `disabled` exclude a skill, None if they do not."""
     if not environment.disabled and not environment.enabled:
         return None
-    if any(chooses(choice, content, source, content.names) for choice in environment.disabled):
+    if choices_of(environment.disabled).select(content, source, content.names):
         return Exclusion(Reason.DISABLED, "the setting 'disabled' names it")
     names = content.names_beside(settlement.holders) if environment.enabled else ()
-    if environment.enabled and not any(chooses(choice, content, source, names) for choice in environment.enabled):
+    if environment.enabled and not choices_of(environment.enabled).select(content, source, names):
         return Exclusion(Reason.DISABLED, "the setting 'enabled' does not name it")
     return None
 

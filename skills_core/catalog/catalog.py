@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from weakref import ref
 
 from skills_core.catalog.conflicts import Settlement
-from skills_core.catalog.filter import keeps_name, visible_skills
+from skills_core.catalog.filter import hide_alike, keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_path, is_same_skill
 from skills_core.skills.withheld_files import files_for_models
@@ -99,6 +99,7 @@ class Catalog:
     _by_key: MappingProxyType[str, Skill] = field(init=False, compare=False)
     _by_path: MappingProxyType[str, Skill] = field(init=False, compare=False)
     _keys_of: MappingProxyType[str, tuple[str, ...]] = field(init=False, compare=False)
+    _keys: tuple[str, ...] = field(init=False, compare=False)
     _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
     _origin: _Origin | None = field(init=False, compare=False, default=None)
@@ -111,6 +112,7 @@ class Catalog:
         object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in self.active}))
         object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in self.active}))
         object.__setattr__(self, "_keys_of", MappingProxyType(_keys_by_name(self.skills)))
+        object.__setattr__(self, "_keys", tuple(sorted(self._by_key)))
         object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
         object.__setattr__(self, "_depth", _depth(self.active))
 
@@ -140,14 +142,14 @@ class Catalog:
             del by_key[skill.key], by_path[skill.path]
         by_key |= {skill.key: skill for skill in new}
         by_path |= {skill.path: skill for skill in new}
-        before, after = ({skill.path for skill in skills} for skills in (old, new))
         for name, value in {
             "problems": problems,
             "sources": sources,
             "settlement": settlement,
             "_by_key": MappingProxyType(by_key),
             "_by_path": MappingProxyType(by_path),
-            "_paths": _revised(self._paths, before - after, after - before, str),
+            "_keys": _replaced(self._keys, (each.key for each in old), (each.key for each in new)),
+            "_paths": _replaced(self._paths, (each.path for each in old), (each.path for each in new)),
             "_depth": max(self._depth, _depth(new)),
             "_origin": _Origin(ref(self), tuple(sorted(map(order_of, gone))), tuple(sorted(come, key=order_of))),
         }.items():
@@ -199,6 +201,14 @@ class Catalog:
             if counts[found.source.root] or not found.skills
         )
         return Catalog(skills, (), sources)
+
+    def shows_same(self, before: Catalog, admits: Callable[[Skill], bool]) -> bool:
+        """Tell whether `restricted` is known to show the same of this catalog as of `before`, of which it was made.
+
+        That takes only a look at the skills that changed.
+        """
+        step = self.step_from(before)
+        return step is not None and self.sources == before.sources and hide_alike(step.gone, step.come, admits)
 
     def is_same(self, other: Catalog) -> bool:
         """Tell whether everything that was derived from this catalog holds for the other."""
@@ -275,6 +285,18 @@ class Catalog:
     def at(self, path: str) -> Skill | None:
         """Return the active skill with this path, None if there is none."""
         return self._by_path.get(path)
+
+    def by_path(self, first: str | None = None) -> Iterator[Skill]:
+        """Yield the active skills in the order of their paths, from the path `first` on."""
+        return _from(first, self._paths, self._by_path)
+
+    def by_key(self, first: str | None = None) -> Iterator[Skill]:
+        """Yield the active skills in the order of their keys, from the key `first` on."""
+        return _from(first, self._keys, self._by_key)
+
+    def encloses(self, path: str) -> bool:
+        """Tell whether the path of an active skill lies below `path`."""
+        return next((skill.path for skill in self.by_path(f"{path}/")), "").startswith(f"{path}/")
 
     def shown(self, skill: Skill) -> Skill | None:
         """Return an active skill as this catalog has it, None if it has not; `skill` may be of one that shows more."""
@@ -367,6 +389,11 @@ class Catalog:
         return file
 
 
+def _from(first: str | None, names: tuple[str, ...], skills: Mapping[str, Skill]) -> Iterator[Skill]:
+    start = 0 if first is None else bisect_left(names, first)
+    return (skills[names[number]] for number in range(start, len(names)))
+
+
 def order_of(skill: Skill) -> tuple[str, str, str, str]:
     """Return the sort key of the skills of a catalog: name, path, root of the source, and place in it."""
     return skill.name, skill.path, str(skill.source.root), skill.content.place
@@ -415,6 +442,11 @@ def _revised(
     for each in come:
         insort(result, each, key=order)
     return values if len(result) == len(values) and all(map(is_, result, values)) else tuple(result)
+
+
+def _replaced(values: tuple[str, ...], gone: Iterable[str], come: Iterable[str]) -> tuple[str, ...]:
+    before, after = set(gone), set(come)
+    return _revised(values, before - after, after - before, str)
 
 
 def _children(skill: Skill, inside: str) -> dict[str, tuple[Skill, SkillFile] | None]:

@@ -8,7 +8,7 @@ remain: a name that a skill shares with hidden ones alone is its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,26 @@ def visible_skills(
     used = {skill.source.root for skill in left}
     rank_of = {root: rank for rank, root in enumerate(root for root in dict.fromkeys(roots) if root in used)}
     return tuple(_placed_anew(left, rank_of))
+
+
+def hide_alike(gone: Sequence[Skill], come: Sequence[Skill], admits: Callable[[Skill], bool]) -> bool:
+    """Tell whether `visible_skills` leaves the same after some skills went and others came.
+
+    It does if each of them is hidden, and stands for one that had the same place, names and state: what is hidden with
+    it is the same then. If no skill went, this is not told.
+    """
+    after = {skill.identity: skill for skill in come}
+    if not gone or len(gone) != len(after):
+        return False
+    pairs = ((old, after.get(old.identity)) for old in gone)
+    return all(
+        new is not None and not admits(old) and not admits(new) and _hides(old) == _hides(new) for old, new in pairs
+    )
+
+
+def _hides(skill: Skill) -> tuple[object, ...]:
+    """Return what decides, beside its place, which skills are hidden with a hidden one."""
+    return skill.name, skill.content.names, skill.content.kind, skill.state, skill.reason
 
 
 class _Places:

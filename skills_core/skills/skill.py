@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import struct
-from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -500,31 +500,3 @@ def is_same_skill(old: Skill, new: Skill) -> bool:
     return (old.server_key, old) == (new.server_key, new) and (
         before is after or all(before.files[path].fingerprint == file.fingerprint for path, file in after.files.items())
     )
-
-
-def chooses(choice: str, content: SkillContent, source: Source, names: Sequence[str]) -> bool:
-    """Tell whether a choice selects a skill by one of `names`, in which `*` stands for any characters, or otherwise."""
-    kind, colon, value = choice.partition(":")
-    if colon and kind == "tag":
-        return value.strip().lower() in {tag.lower() for tag in content.instructions.frontmatter.tags}
-    if colon and kind == "source":
-        return value.strip() in {source.scope.value, str(source.root)}
-    return any(fits(choice, name) for name in names)
-
-
-def fits(choice: str, name: str) -> bool:
-    """Tell whether a name is the one of a choice, in which `*` stands for any characters."""
-    first, asterisk, rest = choice.partition("*")
-    if not asterisk:
-        return choice == name
-    *middle, last = rest.split("*")
-    end = len(name) - len(last)
-    if not (name.startswith(first) and name.endswith(last) and len(first) <= end):
-        return False
-    position = len(first)
-    for part in middle:
-        found = name.find(part, position, end)
-        if found < 0:
-            return False
-        position = found + len(part)
-    return True

@@ -15,7 +15,8 @@ from server.transport.listening import requires_login
 from skills_core.diagnostics import counted, one_line
 from skills_core.disk.sources import Scope, real_path
 from skills_core.errors import SkillsError
-from skills_core.skills.skill import State, fits
+from skills_core.skills.choices import fits
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.cli.config_check.settings_check import CheckedSettings

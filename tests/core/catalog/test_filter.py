@@ -225,6 +225,11 @@ def chosen(choice: set[tuple[str, str]]) -> Callable[[Skill], bool]:
 
 def loaded(root: Path, tree: Mapping[tuple[str, str], Any], write_skill: Any) -> Catalog:
     """Write and load skills; each has a marker in its body, description and file, so that traces can be found."""
+    return library_of(root, tree, write_skill).catalog
+
+
+def library_of(root: Path, tree: Mapping[tuple[str, str], Any], write_skill: Any) -> Library:
+    """Return the library of the skills that `loaded` writes."""
     for source in ("high", "low"):
         (root / source).mkdir(parents=True)
     for (source, place), (requires, is_gated, has_folder_name) in tree.items():
@@ -235,7 +240,15 @@ def loaded(root: Path, tree: Mapping[tuple[str, str], Any], write_skill: Any) ->
         write_skill(
             root / source, place, name=name, description=marker, fields="\n".join(lines), files={f"{marker}.txt": "x"}
         )
-    return Library(explicit_sources([root / "high", root / "low"]), environment).catalog
+    return Library(explicit_sources([root / "high", root / "low"]), environment)
+
+
+EDITS = (
+    *(f"---\nname: {name}\ndescription: Edited.\n---\nBody" for name in NAMES),
+    "---\nname: a\ndescription: Edited.\nrequires: [b]\n---\nBody",
+    "---\nname: b\ndescription: Edited.\nwhen:\n  os: windows\n---\nBody",
+    "---\nbroken",
+)
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -255,6 +268,46 @@ def test_restricting_leaves_no_trace_and_restricting_twice_is_restricting_by_bot
         assert all(chosen(one | other)(skill) for skill in both.skills)
     finally:
         shutil.rmtree(root)
+
+
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(tree=TREES.filter(bool), choice=CHOICES, text=st.sampled_from(EDITS), data=st.data())
+def test_what_is_known_to_show_the_same_after_an_edit_does(
+    tree: dict[tuple[str, str], Any], choice: set[tuple[str, str]], text: str, data: st.DataObject, write_skill: Any
+) -> None:
+    root = Path(tempfile.mkdtemp())
+    try:
+        library = library_of(root, tree, write_skill)
+        before = library.catalog
+        source, place = data.draw(st.sampled_from(sorted(tree)))
+        (root / source / place / "SKILL.md").write_text(text)
+        library.reload([root / source / place / "SKILL.md"])
+        if library.catalog.shows_same(before, chosen(choice)):
+            assert library.catalog.restricted(chosen(choice)).is_same(before.restricted(chosen(choice)))
+    finally:
+        shutil.rmtree(root)
+
+
+def test_an_edit_of_a_hidden_skill_is_known_to_show_the_same_and_others_are_not(
+    tmp_path: Path, write_skill: Any, load: Any
+) -> None:
+    write_skill(tmp_path, "open")
+    write_skill(tmp_path, "hidden")
+    library = load(tmp_path)
+
+    def is_same_after(*changed: str) -> bool:
+        before = library.catalog
+        library.reload([tmp_path / name for name in changed])
+        return bool(library.catalog.shows_same(before, lambda skill: skill.name != "hidden"))
+
+    write_skill(tmp_path, "hidden", description="Another one.")
+    assert is_same_after("hidden/SKILL.md")
+    write_skill(tmp_path, "open", description="Another one.")
+    assert not is_same_after("open/SKILL.md")
+    write_skill(tmp_path, "new")
+    assert not is_same_after("new")
+    shutil.rmtree(tmp_path / "hidden")
+    assert not is_same_after("hidden")
 
 
 def places_in(catalog: Catalog) -> list[tuple[str, str]]:

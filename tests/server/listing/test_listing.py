@@ -71,3 +71,24 @@ def test_further_fields_of_a_skill_stand_under_the_reserved_prefix(skills: Path,
 def test_no_field_makes_a_list_long(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one", fields=f"license: {'x' * 5000}")
     assert "_meta" not in described(skills)["skill://one/SKILL.md"]
+
+
+@pytest.mark.parametrize("serve_evals", [False, True])
+def test_small_pages_hold_what_one_page_holds(skills: Path, make_skill: MakeSkill, serve_evals: bool) -> None:  # noqa: FBT001 - a parameter
+    # `-` sorts before `/`, so what is nested in `a` comes after `a-b`; its eval files are no eval files of `a/c`.
+    make_skill("a", files={"z.md": b"", "c/evals/x.json": b"{}", "c/notes.md": b"", "d.md": b""})
+    make_skill("a-b", files={"z.md": b""})
+    make_skill("a/c")
+    make_skill("other")
+    settings, small = (make_settings(serve_evals=serve_evals, page_size=size) for size in (500, 1))
+    catalog = catalog_of(skills)
+    whole = Snapshot(catalog, settings).resources.page(None)["resources"]
+    uris = [each["uri"] for each in whole]
+    assert len(uris) == len(set(uris)) == (9 if serve_evals else 8)
+    for kind in ("resources", "prompts"):
+        pager, cursor, found = getattr(Snapshot(catalog, small), kind), None, []
+        while page := pager.page(cursor):
+            found += page[kind]
+            if (cursor := page.get("nextCursor")) is None:
+                break
+        assert found == getattr(Snapshot(catalog, settings), kind).page(None)[kind]

@@ -53,7 +53,7 @@ def complete(ref: dict[str, str], name: str, **skill: str) -> tuple[str, dict[st
 
 
 def first_page_of(what: str) -> dict[str, Any]:
-    return Pager([("a", 1), ("one\0notes.md", 2)], 1, what, str, {}).page(None)
+    return Pager(lambda _: [("a", 1), ("one\0notes.md", 2)], 1, what, str, {}).page(None)
 
 
 TEMPLATE = {"type": "ref/resource", "uri": "skill://{+skill}/{+path}"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import mcp_types as types
@@ -27,7 +29,10 @@ LISTS: list[tuple[str, dict[str, str]]] = [
 
 
 def pages_of(keys: list[str], size: int = 2, what: str = "things", of: str = "") -> Pager[str]:
-    return Pager([(key, key) for key in keys], size, what, lambda key: key, {}, of=of)
+    def items_after(last: str | None) -> Iterator[tuple[str, str]]:
+        return ((key, key) for key in keys if last is None or key > last)
+
+    return Pager(items_after, size, what, lambda key: key, {}, of=of)
 
 
 def walk(pager: Pager[str], cursor: str | None = None) -> tuple[list[str], list[str]]:
@@ -46,6 +51,25 @@ def walk(pager: Pager[str], cursor: str | None = None) -> tuple[list[str], list[
 @given(KEYS, SIZES)
 def test_the_pages_of_a_list_hold_each_entry_once_in_order(keys: list[str], size: int) -> None:
     assert walk(pages_of(keys, size))[0] == keys
+
+
+def test_a_page_of_a_list_without_end_takes_one_item_more_than_it_shows() -> None:
+    taken: list[str] = []
+
+    def items_after(last: str | None) -> Iterator[tuple[str, str]]:
+        for number in count(0 if last is None else int(last) + 1):
+            taken.append(f"{number:06}")
+            yield f"{number:06}", f"{number:06}"
+
+    pager = Pager(items_after, 3, "things", lambda key: key, {})
+    page = pager.page(None)
+    for number in range(100):
+        assert page["things"] == [f"{number * 3 + each:06}" for each in range(3)]
+        taken.clear()
+        page = pager.page(page["nextCursor"])
+        assert len(taken) == 4
+    taken.clear()
+    assert pager.page(None)["things"] == ["000000", "000001", "000002"], "a page that is not kept is built again"
 
 
 @given(KEYS, KEYS, SIZES, SIZES)
