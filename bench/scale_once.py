@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 REPORT_SECONDS, QUIET_SECONDS, QUIET_CPU = 20.0, 6.0, 0.15
 CALLS = 5
-TOLD_SECONDS = 600.0
+TOLD_SECONDS = 150.0
 
 
 def main() -> None:
