@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CALLS = 2000
-GOAL_MS = 0.2
+GOAL_MS = 0.05
 ISSUER = "https://id.example.com"
 AUDIENCE = "https://skills.example.com/mcp"
 KEYS: dict[str, Any] = {

@@ -61,17 +61,17 @@ def changes(place: Place, client: Client) -> list[Row]:
     alone: dict[str, list[Told]] = {"edit": [], "added skill": [], "removed skill": []}
     try:
         for _ in range(TRIALS):
-            alone["edit"].append(_told(client, lambda: _mark(place, [path]), lambda: _is_marked(client, path)))
-            _mark(place, [path], remove=True)
+            alone["edit"].append(_told(client, lambda: mark(place, [path]), lambda: is_marked(client, path)))
+            mark(place, [path], remove=True)
             add, remove = (lambda: _add(place, path, added)), (lambda: _remove(place, added))
             alone["added skill"].append(_told(client, add, lambda: serves(client, added) is not None))
             alone["removed skill"].append(_told(client, remove, lambda: serves(client, added) is None))
         at_once = _told(
-            client, lambda: _mark(place, many), lambda: all(_is_marked(client, each) for each in reversed(many))
+            client, lambda: mark(place, many), lambda: all(is_marked(client, each) for each in reversed(many))
         )
     finally:
-        _mark(place, many, remove=True)
-        _mark(place, [path], remove=True)
+        mark(place, many, remove=True)
+        mark(place, [path], remove=True)
         shutil.rmtree((place.root / added).parent, ignore_errors=True)
     rows = [row for name, trials in alone.items() for row in _told_rows(name, trials)]
     return [*rows, *_told_rows(f"{len(many):,} edits at once", [at_once], limit)]
@@ -145,12 +145,13 @@ def _pings(client: Client, path: str, seconds: float) -> tuple[list[float], floa
     return times, cpu_seconds(client.pid) - before
 
 
-def _is_marked(client: Client, path: str) -> bool:
+def is_marked(client: Client, path: str) -> bool:
+    """Return whether the server serves the mark of a skill."""
     skill = serves(client, path)
     return skill is not None and MARK in skill["frontmatter"]["description"]
 
 
-def _mark(place: Place, paths: list[str], *, remove: bool = False) -> None:
+def mark(place: Place, paths: list[str], *, remove: bool = False) -> None:
     """Mark the descriptions of skills, or remove the marks, each by an atomic rename."""
     draft = place.work / "edited.md"
     for path in paths:

@@ -217,24 +217,25 @@ _GOALS = {"activate_skill": "1.15", "skills/get": "1.15", "resources/read": "1.1
 
 def _walks(place: Place) -> dict[str, list[Walk]]:
     return {
-        "activate_skill": [[_call("activate_skill", name=path.split("/")[1])] for path in place.sample],
+        "activate_skill": [[call("activate_skill", name=path.split("/")[1])] for path in place.sample],
         "skills/get": [[("skills/get", {"uri": uri_of(path)})] for path in place.sample],
         "resources/read": [[("resources/read", {"uri": uri_of(path)})] for path in place.sample],
-        "find_skills": [[_call("find_skills", query=_query(path))] for path in place.sample],
+        "find_skills": [[call("find_skills", query=query(path))] for path in place.sample],
     }
 
 
-def _call(tool: str, **arguments: str) -> Call:
+def call(tool: str, **arguments: str) -> Call:
+    """Return the call of a tool."""
     return ("tools/call", {"name": tool, "arguments": arguments})
 
 
-def _query(path: str) -> str:
+def query(path: str) -> str:
     """Return what a user asks for who wants a skill like this one: the words of its name."""
     return " ".join(path.split("/")[1].split("-")[:-1])
 
 
 def _first_search(place: Place, client: Client) -> float:
-    answer = client.timed(*_call("find_skills", query=place.sample[-1].split("/")[1]), timeout=QUIET_TIMEOUT)
+    answer = client.timed(*call("find_skills", query=place.sample[-1].split("/")[1]), timeout=QUIET_TIMEOUT)
     if place.sample[-1].split("/")[1] not in json.dumps(answer.reply):
         raise BenchError(f"find_skills does not find {place.sample[-1]} by its name")
     return answer.seconds
@@ -261,7 +262,7 @@ def _listing(place: Place, client: Client, floor: float) -> list[Row]:
     rss = [process.memory_info().rss]
     for _ in range(2):
         begin = time.perf_counter()
-        found = sum(len(page["skills"]) for page in _pages(client))
+        found = sum(len(page["skills"]) for page in pages(client))
         seconds.append((time.perf_counter() - begin) / place.skills)
         rss.append(process.memory_info().rss)
         if found != place.skills:
@@ -273,7 +274,8 @@ def _listing(place: Place, client: Client, floor: float) -> list[Row]:
     ]
 
 
-def _pages(client: Client) -> Iterator[Message]:
+def pages(client: Client) -> Iterator[Message]:
+    """Yield all pages of `skills/list`."""
     page = client.call("skills/list", {})
     yield page
     while (cursor := page.get("nextCursor")) is not None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from msgspec import structs
@@ -44,8 +45,10 @@ logger = logging.getLogger(__name__)
 _EXIT_USAGE: Final = 2
 _EXIT_INTERRUPTED: Final = 130
 
-_FIRST_SECONDS: Final = 2.0
-# For which a server loads skills before it answers: instructions and the first lists of most libraries are whole then.
+_FIRST_SECONDS: Final = 0.1
+_MOST_FIRST_SECONDS: Final = 0.4
+# For which a server loads skills before it answers: the instructions and the first lists of small libraries are whole
+# then. It goes on for more than the first only if that makes them whole: some clients wait a second for an answer.
 
 
 @contextmanager
@@ -195,7 +198,7 @@ def _run(library: Library, settings: Settings, machine: Machine, listener: socke
 
 @contextmanager
 def _begun(library: Library) -> Iterator[None]:
-    """Load the library for a moment, in which most are complete, before the block; it ends what is left of that."""
+    """Load the library for a moment, in which small ones are complete, before the block; it ends what is left."""
     stopped = threading.Event()
 
     def pause() -> None:
@@ -206,12 +209,16 @@ def _begun(library: Library) -> Iterator[None]:
         # The host goes on with the load, and reports what is wrong.
         with suppress(Exception):
             library.load(_FIRST_SECONDS, pause)
+            left = end - monotonic()
+            if (progress := library.progress) is not None and progress.seconds_left < left:
+                library.load(left, pause)
 
     # A thread, because listing the files of a large library may take longer by itself.
+    end = monotonic() + _MOST_FIRST_SECONDS
     thread = threading.Thread(target=load, name="load", daemon=True)
     thread.start()
     try:
-        thread.join(_FIRST_SECONDS)
+        thread.join(_MOST_FIRST_SECONDS)
         yield
     finally:
         stopped.set()

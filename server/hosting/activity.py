@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
@@ -35,6 +36,9 @@ MAX_EVENTS: Final = 500
 
 _MAX_CHANGES: Final = 50
 # Events of one reload, which may change thousands of skills.
+
+_MAX_LOOKED_AT: Final = 200
+# Lines of one reload that are looked at; of more, one about trouble may be missed here, but not in the log.
 
 _MAX_NAME: Final = 80
 _MAX_TARGET: Final = 200
@@ -206,7 +210,7 @@ class Activity:
 
     def add_change(self, change: Change) -> None:
         """Add an event for each skill that a reload changed."""
-        lines = sorted(lines_of(change), key=lambda line: -line.level)
+        lines = sorted(islice(lines_of(change), _MAX_LOOKED_AT), key=lambda line: -line.level)
         added = {skill.identity for skill in change.added}
         removed = {skill.identity for skill in change.removed}
         for line in lines[:_MAX_CHANGES]:
@@ -216,7 +220,7 @@ class Activity:
             elif skill.identity in removed:
                 kind = ActivityKind.REMOVED
             self.add(kind, line.text, is_trouble=line.is_trouble, skill=skill.settings_key)
-        if rest := len(lines[_MAX_CHANGES:]):
+        if rest := max(len(lines), change.size if len(lines) == _MAX_LOOKED_AT else 0) - len(lines[:_MAX_CHANGES]):
             self.add(ActivityKind.EDITED, f"and {rest} more changes of skills")
 
     @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -98,9 +98,15 @@ class Background:
 class SearchPreparation:
     """Indexes the skills after the start and after each change, before anyone searches."""
 
-    def __init__(self, views: Callable[[], Sequence[View]], background: Background) -> None:
-        """Index nothing yet; `views` returns those whose search is kept ready."""
+    def __init__(
+        self,
+        views: Callable[[], Sequence[View]],
+        then: Callable[[View], Awaitable[None]],
+        background: Background,
+    ) -> None:
+        """Index nothing yet; `views` returns those whose search is kept ready, and `then` is called for each after."""
         self._views = views
+        self._then = then
         self._background = background
         self._due = anyio.Event()
 
@@ -116,6 +122,7 @@ class SearchPreparation:
             for view in self._views():
                 async with self._background.turn():
                     await self._prepare(view)
+                await self._then(view)
             await self._due.wait()
 
     async def _prepare(self, view: View) -> None:

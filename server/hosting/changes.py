@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.listing import prompts, resources, tools
@@ -122,8 +123,13 @@ class OfferChanges:
 
     def record(self, change: Change) -> None:
         """Record how two successive catalogs of the view differ in the skills that they offer."""
-        skills = [*change.added, *change.removed, *(skill for pair in change.updated for skill in pair)]
-        keys = dict.fromkeys(skill.key for skill in skills if skill.is_offered)
+        skills = chain(change.added, change.removed, chain.from_iterable(change.updated))
+        keys: dict[str, None] = {}
+        for skill in skills:
+            if skill.is_offered:
+                keys[skill.key] = None
+            if len(keys) > MAX_CHANGES:
+                break
         if not keys:
             return
         self.last += 1

@@ -18,6 +18,7 @@ from server.hosting.activation_texts import ActivationTexts
 from server.hosting.activity import Activity
 from server.hosting.background import Background, SearchPreparation, StoppedError
 from server.hosting.catalog_log import ReloadFigures, log_change
+from server.hosting.interpreter import left_alone, short_turns
 from server.hosting.searches import SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import ATTEMPTS, VerifiedReader
@@ -53,8 +54,9 @@ _FIRST_BURST_AT_MOST = 2.0
 # Seconds after which watching begins during a burst: what changes before is noticed only then.
 
 
-_OPENING_SECONDS = 1.0
-# For which requests wait for a library that is being loaded: most clients ask once for a list, so it should be whole.
+_OPENING_SECONDS = 2.0
+# For which requests for skills wait for a library that can be complete by then: most clients ask once for a list, so it
+# should be whole. One that would take longer at the speed so far is served at once as far as it is loaded.
 
 _FIRST_PART_SECONDS = 0.5
 # Until the first part of a library that is being loaded is served; each further one takes twice as long.
@@ -102,7 +104,7 @@ class Host:
         self.background = Background()
         self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.background)
         self.searches = SearchTurns()
-        self._search_preparation = SearchPreparation(self._searched_views, self.background)
+        self._search_preparation = SearchPreparation(self._searched_views, self._views.regroup, self.background)
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
         self.reloads = ReloadFigures()
@@ -114,8 +116,8 @@ class Host:
         self.records.observer = self.activity.record
         self.on_change(self.activity.add_change)
         self.report: Callable[[], None] = lambda: None
-        self._opening = None if library.is_complete else anyio.Event()
         self._opening_ends = monotonic() + _OPENING_SECONDS
+        self._opening = anyio.Event() if self._is_soon_complete() else None
         self._note_unread()
 
     @property
@@ -124,29 +126,46 @@ class Host:
         return self._opening is not None
 
     async def opened(self) -> None:
-        """Wait until the library is complete, but not longer than clients like to wait."""
+        """Wait until the library is complete, or it shows that it will not be before clients stop waiting."""
         if (opening := self._opening) is not None:
             await opening.wait()
 
+    def _is_soon_complete(self) -> bool:
+        progress = self.library.progress
+        return progress is not None and monotonic() + progress.seconds_left < self._opening_ends
+
     async def load(self) -> None:
-        """Load what the library has not loaded yet, and return when it is complete.
+        """Load what the library has not loaded yet, and return when it is complete; a failure is told, and retried.
 
         Raises:
             StoppedError: the server ends.
         """
-        begin, seconds = monotonic(), _FIRST_PART_SECONDS
-        is_complete = self.library.is_complete
-        while not is_complete:
-            async with self._reloading:
-                with _shielded():
-                    await self._take_over(partial(self.library.load, seconds, self.background.pause))
-            is_complete = self.library.is_complete
-            if not is_complete:
-                logger.info("%s loaded so far, loading more", counted(len(self.everything.skills), "skill"))
+        begin, seconds, pauses = monotonic(), _FIRST_PART_SECONDS, iter(self._backoff)
+        while not self.library.is_complete:
+            try:
+                await self._load_part(seconds)
+            except StoppedError:
+                raise
+            except Exception as error:
+                logger.exception("the skills cannot be loaded; those loaded so far are served, and loading is retried")
+                await self._take_over(partial(self.library.note_fault, f"{type(error).__name__}: {error}"))
+                self._open()
+                await anyio.sleep(next(pauses))
+                continue
+            if (progress := self.library.progress) is not None:
+                count = counted(len(self.everything.skills), "skill")
+                logger.info("%s loaded so far, about %.0f %% of %s", count, 100 * progress.share, progress.root)
+                if not self._is_soon_complete():
+                    self._open()
             seconds *= 2
         self._open()
         self._note_unread()
         logger.info("%s loaded after %.1f s", counted(len(self.everything.skills), "skill"), monotonic() - begin)
+
+    async def _load_part(self, seconds: float) -> None:
+        async with self._reloading:
+            with _shielded():
+                await self._take_over(partial(self.library.load, seconds, self.background.pause))
 
     async def _open_later(self) -> None:
         await anyio.sleep(max(0, self._opening_ends - monotonic()))
@@ -192,6 +211,11 @@ class Host:
     def view_called(self, name: ViewName) -> View:
         """Return a view of the current catalog by its name."""
         return self._views.current(name)
+
+    def keep_search_ready(self, view: View) -> None:
+        """Have the skills of a view indexed and compared in the background, from now on."""
+        if self._views.want_search(view):
+            self._search_preparation.refresh()
 
     def view_name(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
         """Return the name of a request's view, for what outlasts the request."""
@@ -273,11 +297,10 @@ class Host:
 
     async def _take_over(self, load: Callable[[], Change], log: Callable[[Change], None] = lambda _: None) -> Change:
         """Answer from what `load`, run in a thread, makes the catalog, and announce how that differs."""
-        with self._views.held():
-            change = await anyio.to_thread.run_sync(load)
+        with left_alone(), self._views.held():
+            change = await anyio.to_thread.run_sync(_logged, load, log)
             if change:
-                await self._views.prepare()
-        log(change)
+                await self._views.prepare(change)
         await self._views.announce()
         if change:
             self.texts.refresh(partial(self.change_in, change=change))
@@ -333,6 +356,10 @@ class Host:
 
     async def work(self) -> None:
         """Prepare what requests would wait for, until cancelled."""
+        with short_turns():
+            await self._work()
+
+    async def _work(self) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._open_later)
             tasks.start_soon(self.usage.run)
@@ -369,6 +396,13 @@ class Host:
                 await self.try_reload(changed)
                 if self.library.roots != roots:
                     return
+
+
+def _logged(load: Callable[[], Change], log: Callable[[Change], None]) -> Change:
+    # A checkout changes thousands of skills: what the log says of them takes a second.
+    change = load()
+    log(change)
+    return change
 
 
 @contextmanager

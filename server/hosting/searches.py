@@ -66,7 +66,8 @@ def _forget_unused(used: Path) -> None:
 class SharedTexts:
     """The index of texts that the searches of all views share: in a file beside the index of skills, if it is worth it.
 
-    Small libraries, and those without an index of skills, have theirs in memory.
+    Small libraries, and those without an index of skills, have theirs in memory. A library that takes so long to load
+    that somebody asks meanwhile may become a large one.
     """
 
     def __init__(self, library: Library) -> None:
@@ -82,8 +83,8 @@ class SharedTexts:
         return open_texts(path)
 
     def _path(self) -> Path | None:
-        index = self._library.index
-        if index is None or len(self._library.catalog.skills) < _WORTH_A_FILE:
+        index, catalog = self._library.index, self._library.catalog
+        if index is None or (len(catalog.skills) < _WORTH_A_FILE and not catalog.is_loading):
             return None
         # Of its own for each set of sources: contents of others would seem to be of no skill any more.
         sources = "\0".join(sorted(str(source.root) for source in self._library.sources))
@@ -96,8 +97,10 @@ class SharedTexts:
         It may wait for the disk, so call it in a worker thread.
         """
         with self._lock:
-            texts = self._texts
-            if texts is not None and len(texts) > max(_WORTH_A_FILE, 2 * len(self._library.catalog.skills)):
+            texts, catalog = self._texts, self._library.catalog
+            if texts is None or catalog.is_loading:
+                return texts
+            if len(texts) > max(_WORTH_A_FILE, 2 * len(catalog.skills)):
                 texts.clear()
             return texts
 

@@ -30,6 +30,7 @@ from server.listing.snapshot import Snapshot, allow_all
 from skills_core.errors import SkillsError, did_you_mean, similar_to
 from skills_core.live.library import Change, Library
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
+from skills_core.selection.twins import NO_TWINS
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -60,6 +61,9 @@ _DEEPER = (3, 30)
 
 _DEEPEST = 1000
 # Most skills that are searched for this.
+
+_FEW = 50
+# Of so many changed skills the events are found on the event loop.
 
 _TOGETHER = 500
 # So many events are published without a pause.
@@ -113,9 +117,10 @@ class View(Snapshot):
         layouts: frozenset[ListingLayout],
         *,
         shared: bool,
+        twins: Twins = NO_TWINS,
     ) -> None:
         """Build no list yet; `kept` is what the view keeps from its earlier catalogs."""
-        super().__init__(catalog, settings, used, layouts, shared=shared, allows=kept.allows)
+        super().__init__(catalog, settings, used, layouts, shared=shared, allows=kept.allows, twins=twins)
         self.name = name
         self.kept = kept
         self.changes = kept.changes
@@ -150,7 +155,7 @@ class View(Snapshot):
 
     def alike_to(self, skill: Skill) -> list[Skill]:
         """Return the other offered skills that are nearly the same as one; none before the skills are compared."""
-        return self._alike(self.kept.search.twins, skill) if self.kept.is_searched else []
+        return self._alike(self.kept.twins, skill)
 
     def _alike(self, twins: Twins, skill: Skill) -> list[Skill]:
         # A skill of a former catalog may have become another one.
@@ -170,7 +175,10 @@ class View(Snapshot):
         return found
 
     def prepare_search(self, pause: Callable[[], None]) -> None:
-        """Index the offered skills, so that a search need not; `pause` is called often, and may block."""
+        """Index the offered skills, so that a search need not, and compare them; `pause` is called often and may block.
+
+        What the catalog folds stays as it is until `Views.regroup`.
+        """
         self.kept.search.warm(self.catalog.offered, pause)
 
     @property
@@ -217,6 +225,8 @@ class _Kept:
         self.allows = allows
         self.shows = shows
         self.changes = OfferChanges()
+        self.is_wanted = False
+        """Whether the skills should be indexed and compared before anyone searches."""
 
     @property
     def search(self) -> SkillSearch:
@@ -227,9 +237,9 @@ class _Kept:
             return self._search
 
     @property
-    def is_searched(self) -> bool:
-        """Whether there has been a search."""
-        return self._search is not None
+    def twins(self) -> Twins:
+        """The alike ones among the skills that were compared last."""
+        return NO_TWINS if self._search is None else self._search.twins
 
 
 class _Feed:
@@ -327,10 +337,28 @@ class Views:
         return self._entry(name).view
 
     def searched(self) -> list[ViewName]:
-        """Return the views whose search is kept ready: that of all callers, and of several views those searched."""
+        """Return the views whose search is kept ready: that of all callers, and of several views those wanted."""
         if self._rule is None:
             return [COMMON_VIEW]
-        return [name for name, entry in self._entries.items() if entry.view.kept.is_searched]
+        return [name for name, entry in self._entries.items() if entry.view.kept.is_wanted]
+
+    def want_search(self, view: View) -> bool:
+        """Have the search of a view kept ready; return whether it was not."""
+        is_new, view.kept.is_wanted = not view.kept.is_wanted, True
+        return is_new and self._rule is not None
+
+    async def regroup(self, view: View) -> None:
+        """Have the catalog of a view fold the skills that were found to be alike, and tell the listeners if it differs.
+
+        A view of a later catalog folds what this one did, until its own skills are compared.
+        """
+        from mcp.server.subscriptions import ToolsListChanged  # noqa: PLC0415 - views are made before the SDK is loaded
+
+        entry = self._entries.get(view.name)
+        if entry is None or entry.view is not view or view.twins is view.kept.twins:
+            return
+        if view.regroup(view.kept.twins):
+            await entry.feed.publish(ToolsListChanged())
 
     def feed(self, name: ViewName) -> SubscriptionBus:
         """Return the events of a view; while it has listeners, each reload publishes what it changes for them."""
@@ -348,18 +376,24 @@ class Views:
 
         So no request waits for the views of the new catalog, which `prepare` makes.
         """
-        if self._rule is not None:
-            self._held = self._library.catalog
+        self._held = self._library.catalog
         try:
             yield
         finally:
             self._held = None
 
-    async def prepare(self) -> None:
-        """Make the known views of the library's new catalog in a worker thread, with the lists that clients ask for."""
-        if self._rule is None:
-            return
+    async def prepare(self, change: Change) -> None:
+        """Make the known views of the library's new catalog in a worker thread, with the lists that clients ask for.
+
+        `change` leads to that catalog. The one view that there is without a rule shows all of it, and makes its lists
+        when they are asked for.
+        """
         whole, known = self._library.catalog, [(name, entry.view) for name, entry in self._entries.items()]
+        if self._rule is None:
+            same = [(name, view) for name, view in known if view.catalog is change.before]
+            views = {name: (view, self._view(name, whole, view.kept, view.layouts)) for name, view in same}
+            self._prepared = {name: _Prepared(whole, *pair, change) for name, pair in views.items()}
+            return
 
         def make() -> dict[ViewName, _Prepared]:
             prepared = {name: self._next(name, view, whole) for name, view in known}
@@ -374,7 +408,7 @@ class Views:
         # Another catalog of the library differs; what a view shows of it may be the same as before.
         if self._rule is not None and catalog.is_same(view.catalog):
             return _Prepared(whole, view, view, None)
-        after = self._view(name, catalog, view.kept, view.layouts)
+        after = self._view(name, catalog, view.kept, view.layouts, view.twins)
         return _Prepared(whole, view, after, Change.between(view.catalog, catalog))
 
     async def announce(self) -> None:
@@ -390,7 +424,10 @@ class Views:
                 continue
             if change is None or change.before is not before.catalog:
                 change = Change.between(before.catalog, after.catalog)
-            for event in events_of(before, after, change):
+            events: Iterable[ServerEvent] = events_of(before, after, change)
+            if change.size > _FEW:
+                events = await anyio.to_thread.run_sync(list, events)
+            for event in events:
                 await entry.feed.publish(event)
             if entry.feed.announced is before:
                 entry.feed.announced = after
@@ -439,9 +476,17 @@ class Views:
         entry = self._entry(name)
         if entry.whole is self._announced:
             return entry.view
-        return self._view(name, self._catalog(name, self._announced), entry.view.kept, entry.view.layouts)
+        view = entry.view
+        return self._view(name, self._catalog(name, self._announced), view.kept, view.layouts, view.twins)
 
-    def _view(self, name: ViewName, catalog: Catalog, kept: _Kept, layouts: frozenset[ListingLayout]) -> View:
+    def _view(
+        self,
+        name: ViewName,
+        catalog: Catalog,
+        kept: _Kept,
+        layouts: frozenset[ListingLayout],
+        twins: Twins = NO_TWINS,
+    ) -> View:
         settings = self._settings_of(name)
         return View(
             name,
@@ -451,6 +496,7 @@ class Views:
             self._used,
             layouts,
             shared=self._rule is None,
+            twins=twins,
         )
 
     def _kept(self, name: ViewName) -> _Kept:

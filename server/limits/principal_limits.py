@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from time import thread_time
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from server.limits.pacing import TokenBucket
 from skills_core.errors import SkillsError
@@ -64,10 +64,20 @@ class _Account:
 
 @dataclass(slots=True)
 class AdmittedRequest:
-    """A request in progress; `size` is the length of its body in bytes: until it is read, the most that it may have."""
+    """A request in progress until the end of its block.
+
+    `size` is the length of its body in bytes: until it is read, the most that it may have.
+    """
 
     account: _Account
     size: int
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.account.running -= 1
+        self.account.size -= self.size
 
     def charge(self, seconds: float) -> None:
         """Count a request that kept the server busy for so long, or is large, as several."""
@@ -104,22 +114,12 @@ class PrincipalLimits:
         self._clock = clock
         self._accounts: dict[Key, _Account] = {}
 
-    @contextmanager
-    def admitted(self, principal: Key, size: int = 0) -> Iterator[AdmittedRequest]:
-        """Count a request with a body of `size` bytes as in progress within the block.
+    def admitted(self, principal: Key, size: int = 0) -> AdmittedRequest:
+        """Count a request with a body of `size` bytes as in progress, until the block of the result ends.
 
         Raises:
             LimitExceededError: the request exceeds a limit; it is not counted.
         """
-        account = self._admit(principal, size)
-        request = AdmittedRequest(account, size)
-        try:
-            yield request
-        finally:
-            account.running -= 1
-            account.size -= request.size
-
-    def _admit(self, principal: Key, size: int) -> _Account:
         now = self._clock()
         account = self._accounts.get(principal)
         if account is None:
@@ -136,7 +136,7 @@ class PrincipalLimits:
             raise LimitExceededError(LimitReason.RATE, message, seconds)
         account.running += 1
         account.size += size
-        return account
+        return AdmittedRequest(account, size)
 
     def _opened(self, principal: Key, now: float) -> _Account:
         if len(self._accounts) >= MAX_ACCOUNTS:
@@ -262,9 +262,10 @@ _MAX_PAUSE_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class _Lane:
-    """Whether a request of a principal has its turn, and those that wait for theirs."""
+    """Whether a request of a principal has its turn, which one, and those that wait for theirs."""
 
     taken: bool = True
+    turn: Turn | None = None
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
 
@@ -274,8 +275,9 @@ class Turn:
     A turn within another one, `outer`, ends that too, and leaves the pause after it to that.
     """
 
-    def __init__(self, end: Callable[[float], None]) -> None:
-        """Call `end` with the cost when the turn is over."""
+    def __init__(self, lane: _Lane, end: Callable[[float], None]) -> None:
+        """Call `end` with the cost when the turn in a lane is over."""
+        self._lane = lane
         self._end: Callable[[float], None] | None = end
         self.outer: Turn | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -285,9 +287,14 @@ class Turn:
 
     def begin_work(self) -> None:
         """Let the turn end soon, also if the request is not answered: it waits for something else then."""
-        loop = asyncio.get_running_loop()
-        self._due = loop.time() + _WAITS_SECONDS
-        self._timer = loop.call_at(self._due, self._look)
+        self._due = asyncio.get_running_loop().time() + _WAITS_SECONDS
+        if self._lane.waiting or self.outer is not None:
+            self.end_when_due()
+
+    def end_when_due(self) -> None:
+        """Look for the end of a turn that another request waits for; until one does, there is no need to."""
+        if self._due and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(self._due, self._look)
 
     def end(self) -> None:
         """Let the next request begin."""
@@ -304,10 +311,12 @@ class Turn:
             self.outer.end()
 
     def _look(self) -> None:
+        self._timer = None
         late = asyncio.get_running_loop().time() - self._due > _LATE_SECONDS
         if late and self._extensions < _MOST_EXTENSIONS:
             self._extensions += 1
             self.begin_work()
+            self.end_when_due()
         else:
             self.end()
 
@@ -326,7 +335,8 @@ class RequestTurns:
         elif lane.taken or lane.waiting:
             await self._wait(principal, lane)
         lane.taken = True
-        return Turn(lambda cost: self._ended(principal, lane, cost))
+        lane.turn = turn = Turn(lane, lambda cost: self._ended(principal, lane, cost))
+        return turn
 
     @asynccontextmanager
     async def turn(self, principal: Key) -> AsyncGenerator[Turn]:
@@ -340,6 +350,8 @@ class RequestTurns:
     async def _wait(self, principal: Key, lane: _Lane) -> None:
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         lane.waiting.append(mine)
+        if lane.turn is not None:
+            lane.turn.end_when_due()
         try:
             await mine
         except BaseException:
@@ -351,6 +363,7 @@ class RequestTurns:
             raise
 
     def _ended(self, principal: Key, lane: _Lane, cost: float) -> None:
+        lane.turn = None
         # Not at once: most requests are answered in one step, and requests that became ready meanwhile come first.
         loop = asyncio.get_running_loop()
         if cost <= _FREE_SECONDS:
@@ -368,8 +381,17 @@ class RequestTurns:
         self._lanes.pop(principal, None)
 
 
+_EXACT_SECONDS: Final = 0.005
+"""A step that takes so long is counted by the clock of the processor, which costs more to ask than many a request."""
+
+
 class MeteredWork:
-    """Awaits a coroutine, and counts the seconds of the processor that it takes from the event loop."""
+    """Awaits a coroutine, and counts about how many seconds of the processor it takes from the event loop.
+
+    All this happens in the thread of the event loop: `_last` is when its processor time was read, and that time.
+    """
+
+    _last: ClassVar[tuple[float, float]] = (-math.inf, 0.0)
 
     def __init__(self, work: Coroutine[Any, Any, None]) -> None:
         """Prepare to await `work`."""
@@ -381,13 +403,15 @@ class MeteredWork:
         step: Callable[[Any], Any] = self._work.send
         given: Any = None
         while True:
-            begin = thread_time()
+            begin = time.perf_counter()
+            if begin - self._last[0] > _EXACT_SECONDS:
+                MeteredWork._last = begin, time.thread_time()
             try:
                 wanted = step(given)
             except StopIteration:
                 return
             finally:
-                self.seconds += thread_time() - begin
+                self.seconds += self._since(begin)
             try:
                 given, step = (yield wanted), self._work.send
             except GeneratorExit:
@@ -395,3 +419,8 @@ class MeteredWork:
                 raise
             except BaseException as error:  # noqa: BLE001 - the coroutine decides what to do with it
                 given, step = error, self._work.throw
+
+    def _since(self, begin: float) -> float:
+        """Return the seconds of a step: those of the processor if it was long, in which others may have had it too."""
+        seconds = time.perf_counter() - begin
+        return seconds if seconds < _EXACT_SECONDS else min(seconds, time.thread_time() - self._last[1])

@@ -29,10 +29,12 @@ from skills_core.rendering.catalog import (
     utf16_length,
 )
 from skills_core.rendering.escaping import escape_line
+from skills_core.selection.twins import NO_TWINS
 
 if TYPE_CHECKING:
     from server.config.settings.skills import CatalogSettings
     from skills_core.catalog.catalog import Catalog
+    from skills_core.selection.twins import Twins
     from skills_core.skills.skill import Skill
 
 
@@ -173,11 +175,15 @@ _USUAL_SEARCH = 300
 
 
 class CatalogTexts(NamedTuple):
-    """The description of `activate_skill`, the instructions, and what the description of `find_skills` adds."""
+    """The description of `activate_skill`, the instructions, and what the description of `find_skills` adds.
+
+    `hidden` counts the skills that no entry shows.
+    """
 
     description: str
     instructions: str
     search: str = ""
+    hidden: int = 0
 
 
 NO_TEXTS = CatalogTexts("", "")
@@ -192,6 +198,9 @@ def loading_text(catalog: Catalog) -> str:
     if not catalog.is_loading:
         return ""
     count = f"{counted(len(catalog.offered), 'skill')} so far" if catalog.offered else "none so far"
+    if faults := [found.fault for found in catalog.sources if found.fault]:
+        fault = escape_line(shortened(one_line(faults[0]), _MAX_FAULT))
+        return f"Tell the user that not all skills can be loaded ({fault}): {count}. Loading is retried."
     return f"Skills are still being loaded, {count}: if none fits, ask find_skills again in some seconds."
 
 
@@ -212,10 +221,17 @@ def faults_text(catalog: Catalog, *, is_watched: bool) -> str:
 
 
 def catalog_texts(
-    catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, settings: CatalogSettings
+    catalog: Catalog,
+    first: Sequence[Skill],
+    layout: ListingLayout,
+    settings: CatalogSettings,
+    twins: Twins = NO_TWINS,
 ) -> CatalogTexts:
-    """Return the texts for one layout, with the skills that are `first` in front."""
-    writer = _Writer(catalog, first, layout, settings)
+    """Return the texts for one layout, with the skills that are `first` in front.
+
+    Where not all skills have an entry, one of those that are alike by `twins` stands for all, so that others have one.
+    """
+    writer = _Writer(catalog, first, layout, settings, twins)
     return writer.beside_stubs() if layout.place is CatalogPlace.CLIENT else writer.texts()
 
 
@@ -225,6 +241,7 @@ class _Writer:
     first: Sequence[Skill]
     layout: ListingLayout
     settings: CatalogSettings
+    twins: Twins
 
     def texts(self) -> CatalogTexts:
         """Return the texts, with the entries of the catalog where the layout places them."""
@@ -238,7 +255,7 @@ class _Writer:
             rooms += [self.layout.instructions - utf16_length(head) - _MARGIN, self.layout.catalog - MAX_SEARCH]
         # An empty room is none.
         rooms = [max(room, 0) for room in rooms]
-        pages = fit_entries(rooms, ordered, self.settings.entry_limit)
+        pages = self._entries(rooms, ordered)
         listed, *further = pages
         shown = sum(map(len, pages))
         hidden = len(ordered) - shown
@@ -250,7 +267,7 @@ class _Writer:
         if self.layout.place is CatalogPlace.INSTRUCTIONS:
             rule = f"{self._rule} The server's instructions list them; find_skills searches them."
             instructions = _lines([lead, self._rule, listing, after])
-            return CatalogTexts(rule, instructions, self._topics(hidden))
+            return CatalogTexts(rule, instructions, self._topics(hidden), hidden)
         if goes_on:
             listing = (
                 f"{listing}\nMore skills stand in the server's instructions and in the description of find_skills."
@@ -260,7 +277,23 @@ class _Writer:
             _lines([self._rule, listing]),
             _lines([lead, self._where(shown, hidden), after, in_instructions]),
             _lines([continued, _more(hidden)]) if goes_on else in_search or self._topics(hidden),
+            hidden,
         )
+
+    def _entries(self, rooms: Sequence[int], ordered: Sequence[Skill]) -> list[list[str]]:
+        """Return the entries for texts with as many characters as `rooms` say."""
+        pages = fit_entries(rooms, ordered, self.settings.entry_limit)
+        if not self.twins or sum(map(len, pages)) == len(ordered):
+            return pages
+        # The pinned or used one stands for its group, else the one whose source wins a conflict over a name as well.
+        preferred = {skill.path for skill in self.first}
+        ranks = {found.source.root: number for number, found in enumerate(self.catalog.sources)}
+        folded = self.twins.folded(
+            ordered, lambda skill: (skill.path not in preferred, ranks.get(skill.source.root, len(ranks)))
+        )
+        away = {skill.path for others in folded.values() for skill in others}
+        heads = (skill for skill in ordered if skill.path not in away)
+        return fit_entries(rooms, heads, self.settings.entry_limit, {path: len(each) for path, each in folded.items()})
 
     def beside_stubs(self) -> CatalogTexts:
         """Return the texts without the catalog, which the client's own list of skills has."""

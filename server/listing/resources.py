@@ -175,7 +175,7 @@ def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
 def served_uri(uri: str, skill: Skill, file: SkillFile) -> str:
     """Return the URI of a served file: `uri` as the client spelled it, unless it has the path in another case."""
     right = skill.file_uri(file.path)
-    return uri if decode_path(uri) == decode_path(right) else right
+    return uri if uri == right or decode_path(uri) == decode_path(right) else right
 
 
 def templates(catalog: Catalog) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout, first_of
 from server.wire.kept_result import KeptResult
 from skills_core.live.watch_options import WatchMode
+from skills_core.selection.twins import NO_TWINS
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.selection.twins import Twins
     from skills_core.skills.skill import Skill, SkillFile
 
 _MAX_DIRECTORIES = 1000
@@ -52,16 +54,18 @@ class Snapshot:
         *,
         shared: bool = True,
         allows: Callable[[str], bool] = allow_all,
+        twins: Twins = NO_TWINS,
     ) -> None:
         """Build no list yet.
 
         `used` counts the uses of each skill by its key; `layouts` are those for which clients have listed the tools of
         an earlier catalog. `shared` tells whether all callers see the catalog, `allows` whether they may use a
-        tool by its name.
+        tool by its name. `twins` tells which skills are alike.
         """
         self.catalog = catalog
         self.settings = settings
         self.allows = allows
+        self.twins = twins
         self._used = used or {}
         self._layouts = frozenset(layouts)
         self.envelope = cacheable(settings, shared=shared)
@@ -75,7 +79,7 @@ class Snapshot:
 
     def apart(self) -> Snapshot:
         """Return the same lists for other purposes than answers to clients, which are told of changes of theirs."""
-        return Snapshot(self.catalog, self.settings, self._used, allows=self.allows)
+        return Snapshot(self.catalog, self.settings, self._used, allows=self.allows, twins=self.twins)
 
     @cached_property
     def first(self) -> tuple[Skill, ...]:
@@ -131,8 +135,26 @@ class Snapshot:
         if not self.catalog.offered and not self.catalog.is_loading:
             return NO_TEXTS
         if layout not in self._texts:
-            self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog)
+            self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog, self.twins)
         return self._texts[layout]
+
+    @property
+    def hides_entries(self) -> bool:
+        """Whether the catalog of a client had no room for all skills."""
+        return any(texts.hidden for texts in self._texts.values())
+
+    def regroup(self, twins: Twins) -> bool:
+        """Have the catalog fold other skills; return whether the list of tools differs for a client.
+
+        Where all skills have an entry, nothing is made again.
+        """
+        layouts = self._layouts | self.built_layouts if self.twins or twins else frozenset[ListingLayout]()
+        folding = [layout for layout in layouts if self._catalog_texts(layout).hidden]
+        before = [self.tools(layout) for layout in folding]
+        self.twins = twins
+        for layout in folding:
+            del self._texts[layout], self._tools[layout]
+        return before != [self.tools(layout) for layout in folding]
 
     @cached_property
     def prompts(self) -> Pager[Skill | None]:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import mcp_types as types
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated
 from mcp.shared.subscriptions import event_matches, event_to_notification
@@ -156,27 +155,29 @@ class HandshakeClients:
         await self._forward(session, _Outlet(last_event=writer.last_event), send)
 
     async def on_initialized(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
-        """Handle `notifications/initialized`: forward events to this connection for as long as it lives.
+        """Handle `notifications/initialized`: from now on the client can be notified, until its connection ends.
 
-        The SDK runs each notification's handler in a task of its connection, and cancels it at the end.
+        Over stdio this forwards events until then: the SDK runs the handler in a task of the connection. A session over
+        HTTP has no such task, which would hold the whole request in memory: the connection itself ends what it began.
         """
         if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return
         key = _key(ctx)
         if key in self._connections:
             return
-        with self._records.of(self._host.view_name(ctx)) as record:
-            last = record.recent.last
-            self._connections[key] = _HandshakeConnection(record, last, last, principal_of(ctx))
-            try:
-                if key == _STDIO:
-                    await self._forward(key, _Outlet(), partial(_send_each, ctx.session))
-                if (outlet := self._outlets.get(key)) is not None:
-                    outlet.wake()
-                await anyio.sleep_forever()
-            finally:
-                del self._connections[key]
-                self._forget(key)
+        ending = ctx.session._connection.exit_stack  # noqa: SLF001 - the session shows it in no other way
+        record = ending.enter_context(self._records.of(self._host.view_name(ctx)))
+        last = record.recent.last
+        self._connections[key] = _HandshakeConnection(record, last, last, principal_of(ctx))
+        ending.callback(self._ended, key)
+        if key == _STDIO:
+            await self._forward(key, _Outlet(), partial(_send_each, ctx.session))
+        elif (outlet := self._outlets.get(key)) is not None:
+            outlet.wake()
+
+    def _ended(self, key: str) -> None:
+        del self._connections[key]
+        self._forget(key)
 
     async def _forward(self, key: str, outlet: _Outlet, send: Send) -> None:
         """Send events to a connection as they come, from the time on at which it is initialized."""

@@ -81,12 +81,16 @@ class Limiting:
         """Serve or refuse one request."""
         principal = principal_of_scope(scope)
         key = principal.kind, principal.subject
+        # The SDK reads the first of repeated headers too.
+        session, version = header_of(scope, _SESSION.encode()), header_of(scope, _VERSION)
         try:
-            with (
-                self._limits.admitted(key, self._size(scope)) as admitted,
-                self._in_session(key, scope, send) as sending,
-            ):
-                await self._app({**scope, ADMITTED_KEY: admitted}, _measured(receive, admitted), sending)
+            with self._limits.admitted(key, self._size(scope)) as admitted:
+                inner, receiving = {**scope, ADMITTED_KEY: admitted}, _measured(receive, admitted)
+                if session is None and version not in _OPENING_VERSIONS:
+                    await self._app(inner, receiving, send)
+                else:
+                    with self._in_session(key, session, scope, send) as sending:
+                        await self._app(inner, receiving, sending)
         except LimitExceededError as error:
             logger.info("request refused: limit of %s", error.limit)
             self._record(scope, LIMIT_METHOD, RequestReason.LIMIT)
@@ -102,19 +106,17 @@ class Limiting:
         return 0 if header_of(scope, b"transfer-encoding") is None else self._largest
 
     @contextmanager
-    def _in_session(self, principal: Key, scope: Scope, send: Send) -> Iterator[Send]:
-        """Account for the session of a request, and yield the `send` that watches the answer.
+    def _in_session(self, principal: Key, session: str | None, scope: Scope, send: Send) -> Iterator[Send]:
+        """Account for the session of a request, or the one that it opens; yield the `send` that watches the answer.
 
         Raises:
             LimitExceededError: the request would open a session too many.
         """
-        # The SDK reads the first of repeated headers too.
-        session = header_of(scope, _SESSION.encode())
         if session is not None:
             with self._sessions.used(principal, session):
                 sending = self._noting_foreign(scope.get(NAMED_SESSION_KEY, session), scope, send)
                 yield self._until_ended(principal, session, sending) if scope["method"] == "DELETE" else sending
-        elif header_of(scope, _VERSION) in _OPENING_VERSIONS:
+        else:
             with self._sessions.opening(principal) as note:
 
                 async def noting(message: Message) -> None:
@@ -125,8 +127,6 @@ class Limiting:
                     await send(message)
 
                 yield noting
-        else:
-            yield send
 
     def _noting_foreign(self, session: str, scope: Scope, send: Send) -> Send:
         async def noting(message: Message) -> None:

@@ -12,7 +12,7 @@ its name, its path or what they require. Its result equals that of a full build.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -276,10 +276,11 @@ def _update(
     """Return how the skills change that the change concerns; None where a full build costs less or has to decide."""
     if not _choose_alike(loaded[1], *environments):
         return None
-    changes = {each.position: each for each in _changes(before, *loaded)}
+    places = _places_changed(*loaded)
     most = max(_FEW, len(before.skills) // _SHARE)
-    if len(changes) > most:
+    if sum(map(len, places.values())) > most:
         return None
+    changes = {each.position: each for each in _changes(before, places, *loaded)}
 
     # What gates depend on may have changed.
     rank_of = {each.source.root: rank for rank, each in enumerate(loaded[1])}
@@ -330,12 +331,22 @@ def _revised(
     return _Update(tuple(gone), tuple(come), settlement)
 
 
-def _changes(before: Catalog, old: Sequence[LoadedSource], new: Sequence[LoadedSource]) -> Iterator[_Changed]:
-    """Yield the differences of the contents in each source."""
-    for rank, (was, now) in enumerate(zip(old, new, strict=True)):
-        if was is now:
-            continue
-        for place in now.places_changed_since(was):
+def _places_changed(old: Sequence[LoadedSource], new: Sequence[LoadedSource]) -> dict[int, Collection[str]]:
+    """Return the places whose contents differ, by the rank of their source."""
+    pairs = enumerate(zip(old, new, strict=True))
+    return {rank: now.places_changed_since(was) for rank, (was, now) in pairs if was is not now}
+
+
+def _changes(
+    before: Catalog,
+    places: Mapping[int, Collection[str]],
+    old: Sequence[LoadedSource],
+    new: Sequence[LoadedSource],
+) -> Iterator[_Changed]:
+    """Yield the differences of the contents at some places of each source."""
+    for rank, inside in places.items():
+        was, now = old[rank], new[rank]
+        for place in inside:
             known, content = was.contents.get(place), now.contents.get(place)
             yield _Changed(
                 None if known is None else before.skill_of(was.source.root, known),
@@ -411,7 +422,7 @@ def _look_alike_to_others(change: _Changed) -> bool:
 
 def _found(sources: Sequence[LoadedSource], decider: Decider, counts: Sequence[int]) -> tuple[FoundSource, ...]:
     return tuple(
-        FoundSource(loaded.source, "" in loaded.tree, trusted, count, loaded.complete)
+        FoundSource(loaded.source, "" in loaded.tree, trusted, count, loaded.complete, loaded.fault)
         for loaded, trusted, count in zip(sources, decider.trusted, counts, strict=True)
     )
 

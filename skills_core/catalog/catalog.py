@@ -38,7 +38,7 @@ MAX_ENTRY = 1536
 class FoundSource:
     """A source as loaded: whether its directory exists, whether it is trusted, and its number of skills so far.
 
-    One that is not `complete` is still being loaded.
+    One that is not `complete` is still being loaded; `fault` says why that could not go on.
     """
 
     source: Source
@@ -46,6 +46,7 @@ class FoundSource:
     trusted: bool
     skills: int
     complete: bool = True
+    fault: str = ""
 
 
 class DirectoryContents(NamedTuple):

@@ -273,14 +273,18 @@ def _replaced(
             insort(order, position)
     claims |= {position: each.name for position, each in members.items() if each is not None}
     holders |= outcome.holders
+    room |= outcome.room
+    placements |= outcome.placements
+    shadowing |= outcome.shadowing
+    contested |= outcome.contested
     for name in outcome.holders:
         lowered[_lower(name)] += 1
     return Settlement(
         claims,
-        room | outcome.room,
-        placements | outcome.placements,
-        shadowing | outcome.shadowing,
-        contested | outcome.contested,
+        room,
+        placements,
+        shadowing,
+        contested,
         holders,
         lowered,
         tuple(order),

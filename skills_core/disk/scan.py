@@ -185,6 +185,20 @@ class Tree(dict[str, Listing]):
             change(self.linking, folder)
 
 
+def share_walked(tree: Tree, folder: str) -> float:
+    """Return which share of a source a walk has behind it that has just finished `folder`: more than 0, at most 1.
+
+    What lies in the folders beside each other counts alike, so it is an estimate; that of the root, the last one, is 1.
+    """
+    share, width, above = 0.0, 1.0, ""
+    for name in folder.split("/") if folder else ():
+        beside = tree[above].folders
+        width /= len(beside)
+        share += width * beside.index(name)
+        above = join(above, name)
+    return share + width
+
+
 class _BoundReachedError(Exception):
     """The bound for folders, or for entries in all folders, is reached."""
 
@@ -229,22 +243,24 @@ def scan(
         return walk.tree
 
 
-def rescan(source: Source, tree: Tree, changed: Iterable[str]) -> tuple[Tree, frozenset[str]]:
+def rescan(
+    source: Source, tree: Tree, changed: Iterable[str], pause: Callable[[], None] | None = None
+) -> tuple[Tree, frozenset[str]]:
     """Scan `changed` paths again (relative, files or folders, existing or deleted).
 
     A changed folder is scanned as a whole, because the replacement of a folder reports no changes inside. Returns the
-    new tree and the folders that were listed again or vanished.
+    new tree and the folders that were listed again or vanished. `pause` is as for `scan`.
     """
     paths = sorted(set(changed))
     # After a scan that reached a bound, other folders may be beyond it now.
     if not tree.bounded and "" not in paths and "" in tree:
         with Reader() as reader:
-            walk = Walk(source, reader, tree, Tree(tree))
+            walk = Walk(source, reader, tree, Tree(tree), pause=pause)
             walk.tree.entries = tree.entries
             # If a bound is reached, a full scan finds out whether it really is, and leaves out the deepest folders.
             if walk.rescan(paths) and not walk.tree.bounded:
                 return walk.tree, frozenset(walk.touched)
-    fresh = scan(source, tree)
+    fresh = scan(source, tree, pause=pause)
     return fresh, frozenset(tree) | frozenset(fresh)
 
 
@@ -372,6 +388,8 @@ class Walk:
 
         Returns False if the folder itself is gone, or a bound is reached.
         """
+        if self.pause is not None:
+            self.pause()
         self.touched.add(folder)
         before = self.tree[folder]
         try:
@@ -379,13 +397,16 @@ class Walk:
         except (OSError, _BoundReachedError):
             return False
         self.tree.enter(folder, after)
-        led, leads, left = dict(before.links), dict(after.links), frozenset(after.folders)
+        led, leads = dict(before.links), dict(after.links)
+        # A folder that is listed is in the tree.
+        kept = frozenset(before.folders).intersection(after.folders)
+        kept = kept.difference(name for name in {**led, **leads} if led.get(name) != leads.get(name))
         for name in before.folders:
-            if name not in left or led.get(name) != leads.get(name):
+            if name not in kept:
                 self._forget(join(folder, name))
         for name in after.folders:
-            if join(folder, name) not in self.tree:
-                self.descend(join(folder, name))
+            if name not in kept and (path := join(folder, name)) not in self.tree:
+                self.descend(path)
         return True
 
     def _forget(self, folder: str) -> None:

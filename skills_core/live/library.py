@@ -12,7 +12,7 @@ from operator import is_
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
 from skills_core.disk.scan import Tree
@@ -21,6 +21,7 @@ from skills_core.loading.discovery import LoadedSource, load_in_parts, load_sour
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
+    from skills_core.loading.discovery import Part
     from skills_core.loading.index import IndexState, SourceIndex
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill, SkillContent
@@ -50,7 +51,12 @@ class Change:
     updated: tuple[tuple[Skill, Skill], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.updated)
+        return self.size > 0
+
+    @property
+    def size(self) -> int:
+        """How many skills differ."""
+        return len(self.added) + len(self.removed) + len(self.updated)
 
     @classmethod
     def between(cls, before: Catalog, after: Catalog) -> Change:
@@ -80,6 +86,19 @@ class Change:
         pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
         updated = tuple(pair for pair in pairs if pair[0] != pair[1])
         return cls(before, after, added, removed, updated)
+
+
+class Progress(NamedTuple):
+    """How far the load of the source at `root` is: about a `share` of it, from 0 to 1, is done after `seconds`."""
+
+    root: Path
+    share: float
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float:
+        """For how long this source will be loaded at the speed so far; 0 while nothing is known of it."""
+        return self.seconds * (1 / self.share - 1) if self.share else 0.0
 
 
 class Library:
@@ -114,6 +133,8 @@ class Library:
         self._sources = tuple(sources)
         self._steps: Iterator[Callable[[], list[LoadedSource]]] | None = None
         self._pause: Callable[[], None] | None = None
+        self._share: Callable[[], float] = float
+        self._number, self._seconds = 0, 0.0
         if later:
             self._loaded = [_nothing_of(source, self._known) for source in self._sources]
             self._steps = self._load_in_steps()
@@ -155,6 +176,16 @@ class Library:
         """Whether all sources are loaded; until then, what the catalog does not have is unknown, not absent."""
         return self._steps is None
 
+    @property
+    def progress(self) -> Progress | None:
+        """How far the source that is being loaded is, None if the library is complete; it may be asked for meanwhile.
+
+        Of further sources nothing is known before their turn.
+        """
+        if self._steps is None:
+            return None
+        return Progress(self._sources[self._number].root, self._share(), self._seconds)
+
     def load(self, seconds: float = math.inf, pause: Callable[[], None] | None = None) -> Change:
         """Go on loading for about so many seconds, then publish a catalog of what is loaded; return the difference.
 
@@ -166,16 +197,33 @@ class Library:
             self._load_more(seconds, pause)
             return Change.between(before, self._catalog)
 
+    def note_fault(self, fault: str) -> Change:
+        """Let the catalog say why the source that is being loaded is not; the next part that is loaded takes it back.
+
+        Does nothing to a library that is complete.
+        """
+        with self._lock:
+            before = self._catalog
+            if self._steps is not None:
+                loaded = replace(self._loaded[self._number], fault=fault)
+                self._loaded[self._number] = loaded
+                self._reviewed[self._number] = replace(self._reviewed[self._number], fault=fault)
+                self._catalog = build_catalog(self._reviewed, self._known, before)
+            return Change.between(before, self._catalog)
+
     def _load_more(self, seconds: float, pause: Callable[[], None] | None) -> None:
         if self._steps is None:
             return
         self._pause = pause
-        end, found, is_last = monotonic() + seconds, None, False
+        now = monotonic()
+        end, found, is_last = now + seconds, None, False
         try:
             while True:
                 step = next(self._steps, None)
+                before, now = now, monotonic()
+                self._seconds += now - before
                 found, is_last = step or found, step is None
-                if is_last or monotonic() >= end:
+                if is_last or now >= end:
                     break
             if pause is not None:
                 # What follows takes a second or more for 100,000 skills: a server that ends need not wait for it.
@@ -202,6 +250,7 @@ class Library:
         for number, each in enumerate(loaded):
             if each.complete:
                 continue
+            self._number, self._seconds, self._share = number, 0.0, float
             found: Callable[[], LoadedSource] = partial(replace, each, complete=True)
             for found in self._parts_of(each, pause):
                 yield partial(_with_part, loaded, number, found)
@@ -212,15 +261,26 @@ class Library:
         """Yield after each step what returns a source as it is then; what the index has comes first, unverified."""
         known = LoadedSource(each.source, Tree())
         if self.index is not None and not each.main_only:
-            part: Callable[[], LoadedSource] = partial(replace, known)
-            for part in self.index.restore_in_parts(each.source):
-                yield partial(_unverified, part)
+            restored = None
+            for restored in self.index.restore_in_parts(each.source):
+                self._share = partial(_half, restored.share)
+                yield partial(_unverified, restored)
                 pause()
-            known = part()
+            known = known if restored is None else restored.source()
         if not known.tree:
-            yield from load_in_parts(each.source, main_only=each.main_only, pause=pause)
+            for part in load_in_parts(each.source, main_only=each.main_only, pause=pause):
+                self._share = part.share
+                yield part.source
             return
-        whole = reload_source(known, pause=pause)
+        compared = 0
+
+        def count_and_pause() -> None:
+            nonlocal compared
+            compared += 1
+            pause()
+
+        self._share = lambda: min(1.0, 0.5 + compared / len(known.tree) / 2)
+        whole = reload_source(known, pause=count_and_pause)
         yield lambda: whole if whole.complete else replace(whole, complete=True)
 
     def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
@@ -321,8 +381,13 @@ def _load(source: Source, environment: Environment, index: SourceIndex | None) -
     return load_source(source.preview, main_only=True)
 
 
-def _unverified(part: Callable[[], LoadedSource]) -> LoadedSource:
-    return replace(part(), complete=False)
+def _unverified(part: Part) -> LoadedSource:
+    return replace(part.source(), complete=False)
+
+
+def _half(share: Callable[[], float]) -> float:
+    # Comparing what was restored with the disk takes about as long again.
+    return share() / 2
 
 
 def _with_part(loaded: list[LoadedSource], number: int, part: Callable[[], LoadedSource]) -> list[LoadedSource]:

@@ -165,7 +165,7 @@ class _Notifier:
             if found:
                 found = await self._until_quiet(found, options)
                 # With so many changes the system's queue may have lost some: compare everything.
-                yield frozenset(map(Path, found)) if len(found) < _MAX_BATCH else None
+                yield await anyio.to_thread.run_sync(_paths, found) if len(found) < _MAX_BATCH else None
 
     async def _until_quiet(self, found: set[str], options: WatchOptions) -> set[str]:
         end = time.monotonic() + options.debounce * _MAX_DELAY
@@ -270,6 +270,10 @@ def _advice(roots: Sequence[Path]) -> str:
         f"there are {folders} folders, and fs.inotify.max_user_watches is {limit} for all programs of a user. To watch "
         f"instead of polling, run: sudo sysctl fs.inotify.max_user_watches={enough} and restart the server"
     )
+
+
+def _paths(found: Iterable[str]) -> frozenset[Path]:
+    return frozenset(map(Path, found))
 
 
 def _identity(root: str) -> tuple[int, int] | None:

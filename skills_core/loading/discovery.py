@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
 from skills_core.disk.files import Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
-from skills_core.disk.scan import LinkIndex, Tree, Walk, join, locate, parent, rescan, scan
+from skills_core.disk.scan import LinkIndex, Tree, Walk, join, locate, parent, rescan, scan, share_walked
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import SkillsError
 from skills_core.format.instructions import holds_documents, kind_of_file
@@ -52,7 +52,7 @@ class LoadedSource:
     again. With `main_only`, only the main file of each skill was read. `changed` are the places whose contents differ
     from those of the load before; `renewed` are the folders that were listed again, and the places that were loaded
     again; None if that is not known. One that is not `complete` is still being loaded: what it
-    does not have is unknown, not absent.
+    does not have is unknown, not absent. `fault` says why loading it goes on later.
     """
 
     source: Source
@@ -67,6 +67,7 @@ class LoadedSource:
     changed: frozenset[str] | None = field(default=None, repr=False, compare=False)
     renewed: frozenset[str] | None = field(default=None, repr=False, compare=False)
     complete: bool = True
+    fault: str = ""
 
     def places_changed_since(self, before: LoadedSource) -> Collection[str]:
         """Return the places whose contents came, went or changed since `before`, the load before this one."""
@@ -106,10 +107,20 @@ class LoadedSource:
         yield from self.links.paths_through(folder)
 
 
+class Part(NamedTuple):
+    """A part of a source: `source` makes it, and `share` estimates how much of the whole it is, from 0 to 1.
+
+    Both cost time, and are for some of the parts only.
+    """
+
+    source: Callable[[], LoadedSource]
+    share: Callable[[], float]
+
+
 def load_in_parts(
     source: Source, *, main_only: bool = False, pause: Callable[[], None] | None = None
-) -> Iterator[Callable[[], LoadedSource]]:
-    """Load a source as `load_source` does, one folder a step; each step yields what returns the source as it is then.
+) -> Iterator[Part]:
+    """Load a source as `load_source` does, one folder a step; each step yields the source as it is then.
 
     A folder is loaded as soon as all below it is listed, so the first step does not wait for the whole scan. The last
     one is complete. If the source has more folders or entries than its bounds allow, that is known only at the end;
@@ -122,13 +133,10 @@ def load_in_parts(
         reading = SourceReading(source, walk.tree, reader, frozenset(), frozenset(), main_only)
         loading = _Loading(before, reading, {}, {}, {})
         for folder in walk.finished() if not source.barred else ():
-            if pause is not None:
-                pause()
-            loading.load_folder(folder)
-            loading.load_documents(folder)
-            yield partial(_so_far, loading)
+            loading.load(folder, pause)
+            yield Part(partial(_so_far, loading), partial(share_walked, walk.tree, folder))
     whole = _load_all(before, main_only=main_only, pause=pause) if walk.is_full else _finish(loading)
-    yield lambda: whole
+    yield Part(lambda: whole, lambda: 1.0)
 
 
 def _so_far(loading: _Loading) -> LoadedSource:
@@ -224,7 +232,7 @@ def reload_source(
     """Reload what changed; unchanged contents stay the same objects.
 
     `changed` are paths relative to the root; with None, the metadata of all files is compared. Paths that could not be
-    read at the last load are read in either case. `pause` is called for each folder that is compared.
+    read at the last load are read in either case. `pause` is called for each folder that is compared or loaded.
     """
     if changed is None:
         return _load_all(loaded, main_only=loaded.main_only, pause=pause)
@@ -232,7 +240,7 @@ def reload_source(
     if loaded.source.gitignore:
         # An ignore file applies to its whole folder.
         paths = frozenset(parent(path) if path.rpartition("/")[2] == FILE_NAME else path for path in paths)
-    tree, touched = rescan(loaded.source, loaded.tree, paths)
+    tree, touched = rescan(loaded.source, loaded.tree, paths, pause)
     stale = _enclosing(touched)
     with Reader() as reader:
         # Copying a mapping is many times as fast as building it again.
@@ -241,6 +249,8 @@ def reload_source(
         loading = _Loading(loaded, reading, *known, touched)
         uncovered = _uncovered(loaded.tree, tree, stale)
         for folder in stale | uncovered:
+            if pause is not None:
+                pause()
             loading.load_folder(folder)
         if loaded.source.kinds != {SkillKind.FOLDER}:
             for folder in stale | uncovered | _referring(loaded.documents):
@@ -261,10 +271,7 @@ def _load_all(
         reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
         loading = _Loading(loaded, reading, *known)
         for folder in sorted(stale):
-            if pause is not None:
-                pause()
-            loading.load_folder(folder)
-            loading.load_documents(folder)
+            loading.load(folder, pause)
     return _finish(loading)
 
 
@@ -309,6 +316,13 @@ class _Loading:
     @property
     def tree(self) -> Tree:
         return self.reading.tree
+
+    def load(self, folder: str, pause: Callable[[], None] | None) -> None:
+        """Load the skills of a folder, or remove them; `pause` is called before."""
+        if pause is not None:
+            pause()
+        self.load_folder(folder)
+        self.load_documents(folder)
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is not one."""

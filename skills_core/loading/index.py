@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,7 +32,7 @@ import yaml
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import is_private, make_private
 from skills_core.disk.scan import Tree, join, parent
-from skills_core.loading.discovery import LoadedSource
+from skills_core.loading.discovery import LoadedSource, Part
 
 if TYPE_CHECKING:
     from skills_core.disk.sources import Source
@@ -61,6 +61,7 @@ _FORGET: Final = (
 _READ: Final = (
     "SELECT place, sum, record FROM entries WHERE source = ? AND (? IS NULL OR place > ?) ORDER BY place LIMIT ?"
 )
+_COUNT: Final = "SELECT count(*) FROM entries WHERE source = ?"
 _DELETE: Final = "DELETE FROM entries WHERE source = ? AND place = ?"
 _WRITE: Final = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)"
 
@@ -107,11 +108,11 @@ class SourceIndex:
         found = None
         for part in self.restore_in_parts(source):
             found = part
-        known = None if found is None else found()
+        known = None if found is None else found.source()
         return known if known is not None and known.complete else None
 
-    def restore_in_parts(self, source: Source) -> Iterator[Callable[[], LoadedSource]]:
-        """Yield after each step what returns what is restored until then; nothing if nothing is known of the source.
+    def restore_in_parts(self, source: Source) -> Iterator[Part]:
+        """Yield after each step what is restored until then; nothing if nothing is known of the source.
 
         The last one has all that the file has, and is complete unless reading the file failed.
         """
@@ -121,25 +122,28 @@ class SourceIndex:
                 return
             from skills_core.loading.records import Restoration  # noqa: PLC0415 - few users have an index
 
-            restoration, last = Restoration(source), None
+            restoration, last, count, total = Restoration(source), None, 0, 0
             while True:
                 # A connection for each step: steps may run in different threads, and nothing is locked between them.
                 with closing(self._connect()) as connection:
                     number = self._number(connection, source)
                     rows = connection.execute(_READ, (number, last, last, _STEP)).fetchall()
+                    if last is None:
+                        (total,) = connection.execute(_COUNT, (number,)).fetchone()
                 if not rows:
                     break
                 for row in rows:
                     restoration.add(*row)
                 last = rows[-1][0]
-                yield restoration.loaded
+                count += len(rows)
+                yield Part(restoration.loaded, partial(min, 1.0, count / max(total, 1)))
         except (OSError, sqlite3.Error, UnicodeError) as error:
             self._note(error)
             return
         whole = replace(restoration.loaded(), complete=True)
         if whole.tree:
             self._held[source] = whole
-            yield lambda: whole
+            yield Part(lambda: whole, lambda: 1.0)
 
     def keeps(self, loaded: LoadedSource) -> bool:
         """Tell whether a source has as many skills as the index is worth."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from skills_core.catalog.catalog import MAX_ENTRY
 from skills_core.diagnostics import printable
@@ -21,6 +22,8 @@ ACTIVATION_TOOL = "activate_skill"
 
 SHORTEST = 40
 """Fewest characters of a description that is shortened: fewer say little more than the name."""
+
+_NONE_ALIKE: Final[Mapping[str, int]] = MappingProxyType({})
 
 _OPENING = re.compile(
     r"(?:this skill (?:is|can be|should be|must be)(?: used)?|(?:always )?use(?: this skill)?|triggers?)"
@@ -92,18 +95,21 @@ def listing_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Ski
     yield from (skill for skill in catalog.offered if skill.path not in known)
 
 
-def fit_entries(rooms: Sequence[int], skills: Iterable[Skill], longest: int = MAX_ENTRY) -> list[list[str]]:
+def fit_entries(
+    rooms: Sequence[int], skills: Iterable[Skill], longest: int = MAX_ENTRY, alike: Mapping[str, int] = _NONE_ALIKE
+) -> list[list[str]]:
     """Return the entries of `skills` that fit into texts with as many characters as `rooms` say, each with a line end.
 
     If not all fit, the longest entries are shortened to one length, but not below `SHORTEST`; only then the last ones
-    are left out. A name that exceeds a whole room is skipped, so that it does not hide the others.
+    are left out. A name that exceeds a whole room is skipped, so that it does not hide the others. `alike` counts by
+    the path of a skill the others for which its entry stands.
     """
     most = max(rooms, default=0)
     chosen: list[Skill] = []
     left = sum(rooms)
     # No more are looked at than could fit: a catalog may have ten thousand skills.
     for skill in skills:
-        size = utf16_length(entry_beginning(skill)) + 2
+        size = utf16_length(entry_beginning(skill)) + len(_alike(skill, alike)) + 2
         if size > most:
             continue
         left -= size
@@ -114,7 +120,10 @@ def fit_entries(rooms: Sequence[int], skills: Iterable[Skill], longest: int = MA
     length = min(longest, _even_length([len(text) for text in texts], left))
     while True:
         length = max(length, min(SHORTEST, longest))
-        entries = [_entry(skill, shortened_text(text, length)) for skill, text in zip(chosen, texts, strict=True)]
+        entries = [
+            _entry(skill, shortened_text(text, length)) + _alike(skill, alike)
+            for skill, text in zip(chosen, texts, strict=True)
+        ]
         pages = _pages(rooms, entries)
         if sum(map(len, pages)) == len(entries) or length <= SHORTEST:
             return pages
@@ -174,6 +183,12 @@ def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
 
 def _entry(skill: Skill, text: str) -> str:
     return f"{entry_beginning(skill)} {escape_line(text)}" if text else entry_beginning(skill)
+
+
+def _alike(skill: Skill, alike: Mapping[str, int]) -> str:
+    """Return what the line of a skill ends with that stands for others."""
+    count = alike.get(skill.path)
+    return f" (and {count} alike)" if count else ""
 
 
 def entry_beginning(skill: Skill) -> str:

@@ -24,11 +24,12 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import FileUnavailableError, SkillChangedError
 from skills_core.selection.fulltext import FIELDS, texts_of, texts_without_body
 from skills_core.selection.policy import Band
+from skills_core.selection.postings import FIELD_BITS
 from skills_core.selection.twins import signature
 
 if TYPE_CHECKING:
     from skills_core.selection.policy import SelectionPolicy
-    from skills_core.selection.postings import Postings, TextIndex
+    from skills_core.selection.postings import Counts, Postings, TextIndex
     from skills_core.skills.skill import Skill, SkillContent
 
 logger = logging.getLogger(__name__)
@@ -54,8 +55,11 @@ _MANY_GAPS = 16
 
 _DESCRIPTION, _BODY = FIELDS.index("description"), FIELDS.index("body")
 
-IndexedTexts: TypeAlias = tuple[bytes, tuple[str, ...], bytes]
-"""What the index needs of a content: its key, its texts and the signature of its description and its body."""
+Indexed: TypeAlias = "tuple[bytes, Counts, bytes | None]"
+"""What the index needs of a content: its key, the counts of its stems, and the signature of its description and body.
+
+The signature is None where it is not made: searches do not need it, and background work makes it later.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,25 +178,27 @@ class SkillRows:
         """Return up to `most` contents that are not indexed yet, None for all."""
         return [content for content, _ in islice(self._lacking.values(), most)]
 
-    @staticmethod
-    def read(content: SkillContent) -> IndexedTexts:
-        """Return the key and the texts of a content, without the body if it cannot be read. Any thread may call it."""
+    def read(self, content: SkillContent, *, sign: bool = False) -> Indexed:
+        """Return what to index of a content, without the body if it cannot be read. Any thread may call it."""
         try:
             texts = texts_of(content)
-            return key_of(content), texts, signature((texts[_DESCRIPTION], texts[_BODY]))
         except (SkillChangedError, FileUnavailableError) as error:
             # The reload that is due brings another content.
             logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
-            return key_of(content, has_body=False), texts_without_body(content), b""
+            return key_of(content, has_body=False), self.texts.count(texts_without_body(content)), None
+        signed = None
+        if sign:
+            signed = signature((texts[_DESCRIPTION], texts[_BODY])) if texts[_BODY] else b""
+        return key_of(content), self.texts.count(texts), signed
 
-    def fill(self, contents: Sequence[SkillContent], texts: Sequence[IndexedTexts]) -> None:
-        """Index contents that may be lacking."""
-        known = {key: fields for key, fields, _ in texts}
-        signatures = {key: signed for key, _, signed in texts}
+    def fill(self, contents: Sequence[SkillContent], read: Sequence[Indexed]) -> None:
+        """Index contents that may be lacking, of which `read` has what was read."""
+        known = {key: counts for key, counts, _ in read}
+        signatures = {key: signed for key, _, signed in read if signed is not None}
         rows = dict(zip(known, self.texts.add(known, signatures), strict=True))
         if not self.is_current:
             return
-        for content, (key, _, _) in zip(contents, texts, strict=True):
+        for content, (key, _, _) in zip(contents, read, strict=True):
             _, places = self._lacking.pop(id(content), (content, ()))
             for place in places:
                 self._rows[place] = row = rows[key]
@@ -303,11 +309,12 @@ class SkillRows:
         base, by_length = self._norms()
         lengths = self.texts.lengths
         weight *= _SATURATION + 1
-        rows, counts, _ = self._postings(stem)
-        found: Iterable[tuple[int, int]] = zip(rows, counts, strict=True)
+        rows, packed = self._postings(stem)
+        found: Iterable[tuple[int, int]] = zip(rows, packed, strict=True)
         if _gap(rows, self._members) >= 0:
             found = compress(found, map(self._members.__getitem__, rows))
         for row, count in found:
+            count >>= FIELD_BITS  # noqa: PLW2901
             scores[row] += weight * count / (count + base + by_length * lengths[row])
 
     def _complete(self, scores: dict[int, float], stems: Iterable[tuple[str, float]]) -> None:
@@ -318,7 +325,7 @@ class SkillRows:
         for stem, weight in stems:
             postings = self.texts.postings(stem)
             for row, at in _places(postings, found):
-                count = postings.counts[at]
+                count = postings.packed[at] >> FIELD_BITS
                 scores[row] += weight * (_SATURATION + 1) * count / (count + base + by_length * lengths[row])
 
     def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[Hit]:
@@ -341,7 +348,7 @@ class SkillRows:
         for stem in terms.words:
             postings = self.texts.postings(stem)
             for row, at in _places(postings, found):
-                found[row][stem] = postings.fields[at]
+                found[row][stem] = postings.packed[at]
         return [_reasons(found[hit.row], terms) for hit in hits]
 
 
@@ -383,13 +390,13 @@ def _places(postings: Postings, wanted: Iterable[int]) -> Iterator[tuple[int, in
 
 
 def _reasons(found: Mapping[str, int], terms: QueryTerms) -> Reasons:
-    """Return the reasons for a content that has each stem in the fields of some bits."""
+    """Return the reasons for a content by its packed count of each stem."""
     total = sum(terms.weights.values()) or 1.0
-    body = 1 << len(FIELDS) - 1
+    before_body = (1 << _BODY) - 1
     why = (
         (field, tuple(terms.words[stem] for stem in terms.words if found.get(stem, 0) & 1 << number))
         for number, field in enumerate(FIELDS)
     )
-    front = sum(terms.weights[stem] for stem in terms.words if found.get(stem, 0) & ~body)
-    whole = sum(terms.weights[stem] for stem in terms.words if found.get(stem, 0))
+    front = sum(terms.weights[stem] for stem in terms.words if found.get(stem, 0) & before_body)
+    whole = sum(terms.weights[stem] for stem in terms.words if stem in found)
     return Reasons(tuple((field, words) for field, words in why if words), front / total, whole / total)

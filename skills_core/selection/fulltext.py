@@ -1,6 +1,6 @@
 """The words of queries and skills, and their stems.
 
-Words are folded so that case, accents and letter forms do not matter. The stems are those of SQLite's FTS5.
+Words are folded so that case, accents and letter forms do not matter. SQLite's FTS5 tells what a word is, and its stem.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import re
 import sqlite3
 import unicodedata
 import weakref
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,9 @@ _UNSPACED_LETTER = (
 _UNSPACED = re.compile(f"{_UNSPACED_LETTER}+")
 # A sign is a piece of its own, so that "c" and "c++" differ; hyphens and underscores separate like spaces.
 _PIECE = re.compile(rf"{_UNSPACED_LETTER}|(?:(?!{_UNSPACED_LETTER})[^\W_])+|[^\w\s-]")
+
+# Words end at every ASCII character but letters and digits; of other characters, FTS5 tells where.
+_INDEXED_PIECE = re.compile("[0-9A-Za-z\x80-\U0010ffff]+")
 
 FIELDS = ("name", "description", "tags", "body")
 
@@ -97,6 +101,11 @@ def content_words(text: str) -> list[str]:
     return [word for word in words if word not in _STOP_WORDS] or words
 
 
+def counted_pieces(text: str) -> Mapping[str, int]:
+    """Return the pieces of an index text, how often each comes: most are one word, `Stems.known` tells which words."""
+    return Counter(_INDEXED_PIECE.findall(text))
+
+
 def _split_unspaced(run: re.Match[str]) -> str:
     return f" {' '.join([*run[0], *_pairs(run[0])])} "
 
@@ -141,7 +150,7 @@ MAX_STEMS = 50_000
 
 
 class Stems:
-    """A cache of word stems, as the index computes them. Threads may share it and only wait for unknown words."""
+    """A cache of word stems, as FTS5 computes them. Threads may share it and only wait for unknown words."""
 
     def __init__(self) -> None:
         """Start with an empty cache.
@@ -154,27 +163,33 @@ class Stems:
         for table in _STEM_TABLES:
             self._db.execute(table)
         self._lock = Lock()
-        self._known: dict[str, str | None] = {}
+        self._known: dict[str, tuple[str, ...]] = {}
 
     def of(self, words: Iterable[str]) -> dict[str, str]:
         """Return the stem of each word that has one, in the order of the words."""
         listed = list(dict.fromkeys(words))
-        known = self._known
-        new = [word for word in listed if word not in known]
-        if new:
-            known = {**{word: known[word] for word in listed if word in known}, **self._found(new)}
-        return {word: stem for word in listed if (stem := known[word]) is not None}
+        known = self.known(listed)
+        return {word: known[word][-1] for word in listed if known[word]}
 
-    def _found(self, words: list[str]) -> dict[str, str | None]:
-        found: dict[str, str | None] = dict.fromkeys(words)
+    def known(self, pieces: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+        """Return a mapping that has the stems of each of these pieces of a text, in their order, among others."""
+        known = self._known
+        if new := [piece for piece in pieces if piece not in known]:
+            # Another thread may forget the others.
+            known = {**{piece: known[piece] for piece in pieces if piece in known}, **self._found(new)}
+        return known
+
+    def _found(self, pieces: list[str]) -> dict[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(pieces, ())
         with self._lock:
             self._db.execute("BEGIN")
             try:
-                self._db.executemany("INSERT INTO probe(rowid, word) VALUES (?, ?)", enumerate(words))
-                rows = self._db.execute("SELECT doc, term FROM stems").fetchall()
+                self._db.executemany("INSERT INTO probe(rowid, word) VALUES (?, ?)", enumerate(pieces))
+                rows = self._db.execute("SELECT doc, offset, term FROM stems").fetchall()
             finally:
                 self._db.execute("ROLLBACK")
-            found |= {words[row]: term for row, term in sorted(rows)}
+            for row, _, term in sorted(rows):
+                found[pieces[row]] += (term,)
             if len(self._known) >= MAX_STEMS:
                 # Replaced rather than cleared, because another thread may be reading it.
                 self._known = {}

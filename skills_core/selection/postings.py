@@ -1,8 +1,12 @@
-"""Which texts contain a word, in which fields and how often: an index over SQLite's FTS5, in memory or in a file.
+"""Which texts contain a word, in which fields and how often: an inverted index in SQLite, in memory or in a file.
 
 A content is indexed once, under a key that is a digest of its texts, and has a row number that is never used again. A
 content that no skill has any more stays: it may come back, and whoever searches knows which rows count. So one index
 serves searches over different skills, whose scores do not depend on what the others hold.
+
+Contents that come one after the other are a segment, which has the postings of each stem as arrays: to read a stem is
+to join some arrays. What is added becomes a segment of its own, together with those before it that are no larger, so
+that there are few segments, and adding costs by what is added.
 
 Processes share a file: each adds what it misses, in transactions that look first whether another has added it. The file
 is only a cache. If it cannot be read or written, or is damaged, the index goes on in memory, without what was in it:
@@ -13,57 +17,95 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import sys
 import weakref
 from array import array
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple, TypeVar
+from zlib import crc32
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import make_private
-from skills_core.selection.fulltext import FIELDS, Stems
+from skills_core.selection.fulltext import FIELDS, Stems, counted_pieces
 from skills_core.selection.twins import checked_signature
 
 logger = logging.getLogger(__name__)
 
 # The weight of each field in BM25, before saturation; tuned on the first half of the labelled queries.
-_WEIGHTS = dict(zip(FIELDS, (10, 8, 5, 1), strict=True))
+_WEIGHTS = (10, 8, 5, 1)
 
-_BITS = {field: 1 << number for number, field in enumerate(FIELDS)}
+FIELD_BITS = len(FIELDS)
+"""Low bits of a packed count, one for each field that has the stem."""
 
-_VERSION = "2"
+_BITS = (1 << FIELD_BITS) - 1
+_MOST = 0xFFFF
+# Packed counts have 16 bits: a higher count adds nothing to a score.
+
+_VERSION = f"3 {sys.byteorder}"
 # Of the tables and of what makes words, stems and signatures; a file of another version is emptied.
 
 _MAX_ROW = 50_000_000
 # What a damaged file says beyond must not fill the memory.
 
-_CACHED = 4_000_000
-# Postings that are kept in memory, of 9 bytes each: common words are in most queries.
+_SEGMENT = 1024
+# Most contents of a segment that is made of others.
+
+_CACHED = 1_000_000
+# Postings that are kept in memory, of 6 bytes each: common words are in most queries.
 
 _BUSY_SECONDS = 2.0
 
-_COLUMNS = ", ".join(FIELDS)
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS about(name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS contents(row INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB UNIQUE, length INTEGER)",
+_ABOUT = "CREATE TABLE IF NOT EXISTS about(name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID"
+_TABLES = {
+    "contents": "(row INTEGER PRIMARY KEY AUTOINCREMENT, key BLOB UNIQUE, length INTEGER)",
     # Apart from the contents, of which the keys are read most.
-    "CREATE TABLE IF NOT EXISTS signatures(row INTEGER PRIMARY KEY, signature BLOB)",
-    # Contentless: the texts are those of the files.
-    f"CREATE VIRTUAL TABLE IF NOT EXISTS texts USING fts5({_COLUMNS}, content='', tokenize='porter unicode61')",
+    "signatures": "(row INTEGER PRIMARY KEY, signature BLOB)",
+    # By its first row.
+    "segments": "(first INTEGER PRIMARY KEY, contents INTEGER)",
+    # The arrays of `Postings`, and their checksum.
+    "postings": "(segment INTEGER, stem TEXT, rows BLOB, packed BLOB, checksum INTEGER, PRIMARY KEY(segment, stem)) "
+    "WITHOUT ROWID",
+}
+_READ_STEM = (
+    "SELECT rows, packed, checksum FROM segments CROSS JOIN postings "
+    "ON segment = first AND stem = ? WHERE first < ? ORDER BY first"
 )
-_ADD = f"INSERT INTO texts(rowid, {_COLUMNS}) VALUES (?, ?, ?, ?, ?)"  # noqa: S608
+_READ_SEGMENT = "SELECT stem, rows, packed, checksum FROM postings WHERE segment = ?"
 
 _Result = TypeVar("_Result")
 
 
 class Postings(NamedTuple):
-    """The rows that have a stem, in order, with its weighted count in each, and a bit for each field that has it."""
+    """The rows that have a stem, in order, and for each its weighted count, above the bits of the fields that have it.
+
+    A count is `packed >> FIELD_BITS`; the lowest bit is that of the first field.
+    """
 
     rows: array[int]
-    counts: array[int]
-    fields: array[int]
+    packed: array[int]
+
+    def extend(self, rows: bytes, packed: bytes, checksum: int) -> None:
+        """Add what a file has.
+
+        Raises:
+            ValueError: it is damaged.
+        """
+        if crc32(packed, crc32(rows)) != checksum:
+            raise ValueError("damaged postings")
+        self.rows.frombytes(rows)
+        self.packed.frombytes(packed)
+
+
+class Counts(NamedTuple):
+    """The number of words of a content, and its packed count of each stem."""
+
+    length: int
+    packed: Mapping[str, int]
 
 
 class TextIndex:
@@ -99,22 +141,44 @@ class TextIndex:
         """Return the row of each key; 0 if it is not indexed."""
         return self._safely(lambda: self._found(keys), lambda: [0] * len(keys))
 
-    def add(self, texts: Mapping[bytes, Sequence[str]], signatures: Mapping[bytes, bytes] | None = None) -> list[int]:
-        """Index texts that are not indexed yet, by key and in the order of `fulltext.FIELDS`; return their rows.
+    def count(self, texts: Sequence[str]) -> Counts:
+        """Count the stems of a content's texts, which are in the order of `fulltext.FIELDS`. Any thread may call it."""
+        length, packed = 0, dict[str, int]()
+        for number, (text, weight) in enumerate(zip(texts, _WEIGHTS, strict=True)):
+            pieces = counted_pieces(text)
+            stems, one, bit = self.stems.known(pieces), weight << FIELD_BITS, 1 << number
+            for piece, times in pieces.items():
+                for stem in stems[piece]:
+                    length += times
+                    packed[stem] = packed.get(stem, 0) + one * times | bit
+        if packed and max(packed.values()) > _MOST:
+            packed = {stem: min(count, _MOST & ~_BITS | count & _BITS) for stem, count in packed.items()}
+        return Counts(length, packed)
+
+    def add(self, counts: Mapping[bytes, Counts], signatures: Mapping[bytes, bytes] | None = None) -> list[int]:
+        """Index contents that are not indexed yet, by key; return their rows.
 
         `signatures` are those of `twins.signature`, by key.
         """
         given = signatures or {}
-        return self._safely(lambda: self._added(texts, given), lambda: self._added(texts, given))
+        return self._safely(lambda: self._added(counts, given), lambda: self._added(counts, given))
 
-    def signatures_of(self, rows: Sequence[int]) -> list[bytes]:
-        """Return the signature of each row; empty for those that have none."""
-        return self._safely(lambda: self._signatures(rows), lambda: [b""] * len(rows))
+    def signatures_of(self, rows: Sequence[int]) -> list[bytes | None]:
+        """Return the signature of each row; None for those for which none has been made."""
+        return self._safely(lambda: self._signatures(rows), lambda: [None] * len(rows))
 
-    def _signatures(self, rows: Sequence[int]) -> list[bytes]:
+    def _signatures(self, rows: Sequence[int]) -> list[bytes | None]:
         read = "SELECT signature FROM signatures WHERE row = ?"
         found = (self._db.execute(read, (row,)).fetchone() for row in rows)
-        return [checked_signature(one[0]) if one else b"" for one in found]
+        return [checked_signature(one[0]) if one else None for one in found]
+
+    def sign(self, signatures: Mapping[int, bytes]) -> None:
+        """Keep signatures by row."""
+        self._safely(lambda: self._signed(signatures), lambda: None)
+
+    def _signed(self, signatures: Mapping[int, bytes]) -> None:
+        with self._transaction():
+            self._db.executemany("INSERT OR REPLACE INTO signatures VALUES (?, ?)", signatures.items())
 
     def postings(self, stem: str) -> Postings:
         """Return the postings of a stem, also those of rows that the caller does not know."""
@@ -179,44 +243,64 @@ class TextIndex:
         self.lengths[row] = length
         return row
 
-    def _added(self, texts: Mapping[bytes, Sequence[str]], signatures: Mapping[bytes, bytes]) -> list[int]:
+    def _added(self, counts: Mapping[bytes, Counts], signatures: Mapping[bytes, bytes]) -> list[int]:
         with self._transaction():
             self._follow()
-            rows = self._found(texts)
-            for at, (key, fields) in enumerate(texts.items()):
+            rows = self._found(counts)
+            new: dict[int, Mapping[str, int]] = {}
+            for at, (key, (length, packed)) in enumerate(counts.items()):
                 if rows[at]:
                     continue
-                row = self._db.execute("INSERT INTO contents(key) VALUES (?)", (key,)).lastrowid or 0
-                self._db.execute(_ADD, (row, *fields))
-                if signed := signatures.get(key):
+                added = "INSERT INTO contents(key, length) VALUES (?, ?)"
+                row = self._db.execute(added, (key, length)).lastrowid or 0
+                if (signed := signatures.get(key)) is not None:
                     self._db.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?)", (row, signed))
-                (sizes,) = self._db.execute("SELECT sz FROM texts_docsize WHERE id = ?", (row,)).fetchone()
-                length = sum(_numbers(sizes))
-                self._db.execute("UPDATE contents SET length = ? WHERE row = ?", (length, row))
                 rows[at] = self._noted(row, length)
+                new[row] = packed
+            if new:
+                self._add_segment(new)
         self._cache, self._cached = {}, 0
         return rows
 
+    def _add_segment(self, contents: Mapping[int, Mapping[str, int]]) -> None:
+        """Write new contents, by row, as a segment that takes the place of those before it that are no larger."""
+        first, size = min(contents), len(contents)
+        merged: list[int] = []
+        for before, having in self._db.execute("SELECT first, contents FROM segments ORDER BY first DESC"):
+            if having > size or having + size > _SEGMENT:
+                break
+            merged.append(before)
+            first, size = before, size + having
+        found: dict[str, Postings] = defaultdict(_no_postings)
+        for segment in reversed(merged):
+            for stem, *stored in self._db.execute(_READ_SEGMENT, (segment,)):
+                found[stem].extend(*stored)
+            self._db.execute("DELETE FROM postings WHERE segment = ?", (segment,))
+            self._db.execute("DELETE FROM segments WHERE first = ?", (segment,))
+        for row, packed in contents.items():
+            for stem, count in packed.items():
+                rows, counts = found[stem]
+                rows.append(row)
+                counts.append(count)
+        self._db.execute("INSERT INTO segments VALUES (?, ?)", (first, size))
+        stored = ((stem, rows.tobytes(), counts.tobytes()) for stem, (rows, counts) in sorted(found.items()))
+        self._db.executemany(
+            "INSERT INTO postings VALUES (?, ?, ?, ?, ?)",
+            ((first, stem, rows, counts, crc32(counts, crc32(rows))) for stem, rows, counts in stored),
+        )
+
     def _read(self, stem: str) -> Postings:
         found = _no_postings()
-        rows, counts, fields = found
-        last, known = 0, len(self.lengths)
-        for row, field in self._db.execute("SELECT doc, col FROM instances WHERE term = ?", (stem,)):
-            if row != last:
-                if row >= known:
-                    # Another process has just added it.
-                    break
-                rows.append(row)
-                counts.append(_WEIGHTS[field])
-                fields.append(_BITS[field])
-                last = row
-            else:
-                counts[-1] += _WEIGHTS[field]
-                fields[-1] |= _BITS[field]
-        while self._cache and self._cached + len(rows) > _CACHED:
+        known = len(self.lengths)
+        for stored in self._db.execute(_READ_STEM, (stem, known)):
+            found.extend(*stored)
+        # Another process may have added more.
+        for each in found:
+            del each[bisect_left(found.rows, known) :]
+        while self._cache and self._cached + len(found.rows) > _CACHED:
             self._cached -= len(self._cache.pop(next(iter(self._cache))).rows)
         self._cache[stem] = found
-        self._cached += len(rows)
+        self._cached += len(found.rows)
         return found
 
     def _generation_in_file(self) -> str:
@@ -233,10 +317,7 @@ class TextIndex:
         with self._transaction():
             self._follow()
             self._written = str(int(self._written) + 1)
-            self._db.execute("INSERT INTO texts(texts) VALUES ('delete-all')")
-            self._db.execute("DELETE FROM contents")
-            self._db.execute("DELETE FROM signatures")
-            self._db.execute("INSERT OR REPLACE INTO about VALUES ('generation', ?)", (self._written,))
+            _empty(self._db, self._written)
         self._forget()
 
     def _forget(self) -> None:
@@ -265,28 +346,26 @@ def _connected(owner: object, path: Path | None) -> sqlite3.Connection:
         for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -8000"):
             database.execute(f"PRAGMA {pragma}")
     database.execute("BEGIN IMMEDIATE")
-    for table in _TABLES:
-        database.execute(table)
-    known = database.execute("SELECT value FROM about WHERE name = 'version'").fetchone()
-    if known != (_VERSION,):
-        database.execute("INSERT INTO texts(texts) VALUES ('delete-all')")
-        database.execute("DELETE FROM contents")
-        database.execute("DELETE FROM signatures")
+    database.execute(_ABOUT)
+    existing = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    for table, columns in _TABLES.items():
+        database.execute(f"CREATE TABLE IF NOT EXISTS {table}{columns}")
+    about: dict[str, str] = dict(database.execute("SELECT name, value FROM about"))
+    if about.get("version") != _VERSION or not existing.issuperset(_TABLES):
+        # Up to version 2, a table of FTS5.
+        database.execute("DROP TABLE IF EXISTS texts")
+        _empty(database, str(int(about.get("generation", 0)) + 1))
         database.execute("INSERT OR REPLACE INTO about VALUES ('version', ?)", (_VERSION,))
     database.execute("COMMIT")
-    database.execute("CREATE VIRTUAL TABLE temp.instances USING fts5vocab(main, texts, instance)")
     return database
 
 
+def _empty(database: sqlite3.Connection, generation: str) -> None:
+    """Delete all contents; other processes see that by the generation."""
+    for table in _TABLES:
+        database.execute(f"DELETE FROM {table}")  # noqa: S608
+    database.execute("INSERT OR REPLACE INTO about VALUES ('generation', ?)", (generation,))
+
+
 def _no_postings() -> Postings:
-    return Postings(array("I"), array("I"), array("B"))
-
-
-def _numbers(raw: bytes) -> Iterator[int]:
-    """Yield the numbers of a text in SQLite's format, in which all bytes but the last of a number have the high bit."""
-    number = 0
-    for byte in raw:
-        number = number << 7 | byte & 0x7F
-        if byte < 0x80:  # noqa: PLR2004 - the high bit
-            yield number
-            number = 0
+    return Postings(array("I"), array("H"))

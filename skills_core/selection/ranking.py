@@ -20,7 +20,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skills_core.selection.bm25 import Hit, IndexedTexts, QueryTerms, SkillRows
+from skills_core.selection.bm25 import Hit, Indexed, QueryTerms, SkillRows
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
@@ -186,12 +186,12 @@ class SkillSearch:
             if not contents:
                 self._find_twins(index, skills, pause)
                 return
-            texts: list[IndexedTexts] = []
+            read: list[Indexed] = []
             for content in contents:
                 pause()
-                texts.append(index.read(content))
+                read.append(index.read(content, sign=True))
             with self._lock:
-                index.fill(contents, texts)
+                index.fill(contents, read)
 
     def _find_twins(self, index: SkillRows, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
         if self._compared is skills:
@@ -201,10 +201,26 @@ class SkillSearch:
         signatures: list[bytes] = []
         for begin in range(0, len(found), _BATCH):
             pause()
-            signatures += index.texts.signatures_of([row for _, row in found[begin : begin + _BATCH]])
+            signatures += self._signatures(index, found[begin : begin + _BATCH], pause)
         groups = alike(signatures, pause)
         self.twins = Twins([[found[member][0] for member in group.members] for group in groups])
         self._compared = skills
+
+    @staticmethod
+    def _signatures(index: SkillRows, found: Sequence[tuple[Skill, int]], pause: Callable[[], None]) -> list[bytes]:
+        """Return the signatures of skills in the rows of an index, with those that it lacks, as searches make none."""
+        known = index.texts.signatures_of([row for _, row in found])
+        made: dict[int, bytes] = {}
+        for (skill, row), signed in zip(found, known, strict=True):
+            if signed is None and row not in made:
+                pause()
+                _, _, made_now = index.read(skill.content, sign=True)
+                # A body that cannot be read now has no signature yet.
+                if made_now is not None:
+                    made[row] = made_now
+        if made:
+            index.texts.sign(made)
+        return [signed or made.get(row, b"") for (_, row), signed in zip(found, known, strict=True)]
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import eq
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Twins:
 
     def __init__(self, groups: Iterable[Sequence[Skill]] = ()) -> None:
         """Take groups of skills, of which no skill is in two."""
-        self._of: Mapping[int, Sequence[Skill]] = {id(skill): group for group in groups for skill in group}
+        self._of: Mapping[str, Sequence[Skill]] = {skill.path: group for group in groups for skill in group}
 
     def __bool__(self) -> bool:
         """Whether any skills are alike."""
@@ -159,4 +159,28 @@ class Twins:
 
         A skill that has been edited since the groups were made is alone.
         """
-        return self._of.get(id(skill), (skill,))
+        group = self._of.get(skill.path, ())
+        return group if any(each is skill for each in group) else (skill,)
+
+    def folded(
+        self, skills: Iterable[Skill], before: Callable[[Skill], Any] | None = None
+    ) -> Mapping[str, tuple[Skill, ...]]:
+        """Return those of `skills` that stand for others of them, by path in their order, each with the others.
+
+        Of a group, the first one stands for all, or the first of those that come first by `before`, a key to sort by.
+        A skill that has been edited since the groups were made stays with its group until they are made again.
+        """
+        groups: dict[int, list[Skill]] = defaultdict(list)
+        for skill in skills if self._of else ():
+            if group := self._of.get(skill.path):
+                groups[id(group)].append(skill)
+        folded: dict[str, tuple[Skill, ...]] = {}
+        for members in groups.values():
+            head = members[0] if before is None else min(members, key=before)
+            if len(members) > 1:
+                folded[head.path] = tuple(member for member in members if member is not head)
+        return folded
+
+
+NO_TWINS: Final = Twins()
+"""None are alike, or not known to be."""

@@ -5,12 +5,11 @@ The senders of tokens take turns: a sender of invented tokens does not take the 
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,6 +21,7 @@ from server.capabilities.login.provider_requests import ProviderUnavailableError
 from server.capabilities.login.refusals import RefusalLog
 from server.capabilities.login.token_claims import (
     BOUND,
+    digest_of,
     is_bound,
     is_for,
     is_time,
@@ -174,7 +174,7 @@ class Introspection:
         Raises:
             ProviderUnavailableError: the provider cannot be asked.
         """
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        digest = digest_of(text)
         while True:
             now = time.monotonic()
             answer = self._valid.get(digest)
@@ -200,17 +200,25 @@ class Introspection:
         finally:
             self._pending.pop(digest).done.set()
 
-    @contextmanager
-    def ended_by_refusal(self, text: str, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
-        """Let the provider end a response that is being sent, by refusing its token or changing what it allows."""
+    def known(self, text: str) -> LoginToken | None:
+        """Return the token if an answer of the provider that is still fresh says that it is valid."""
+        answer = self._valid.get(digest_of(text))
+        return answer.token if answer is not None and answer.fresh_until > time.monotonic() else None
+
+    def end_by_refusal(self, text: str, token: LoginToken, response: anyio.CancelScope) -> Callable[[], None]:
+        """Let the provider end a response that is being sent, by refusing its token or changing what it allows.
+
+        It is not asked any more for this response once the result is called.
+        """
         responses = self._open.setdefault(text, {})
         responses[response] = token
-        try:
-            yield
-        finally:
+
+        def release() -> None:
             del responses[response]
             if not responses:
                 del self._open[text]
+
+        return release
 
     async def run(self) -> None:
         """Verify the tokens of open responses again and again until cancelled."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -16,7 +17,14 @@ from server.access import PrincipalKind
 from server.capabilities.login.provider_requests import ProviderUnavailableError, provider_metadata
 from server.capabilities.login.refusals import RefusalLog
 from server.capabilities.login.settings import is_safe_address
-from server.capabilities.login.token_claims import BOUND, is_bound, login_token, principal_from, serves_its_bearer
+from server.capabilities.login.token_claims import (
+    BOUND,
+    digest_of,
+    is_bound,
+    login_token,
+    principal_from,
+    serves_its_bearer,
+)
 
 if TYPE_CHECKING:
     from jwt.types import Options
@@ -38,6 +46,8 @@ _AWAY_SECONDS: Final = 30.0
 # After a failure, the keys are fetched again after this time even if no token needs them.
 _WAIT_SECONDS: Final = 6.0
 _MAX_WAITING: Final = 64
+_MAX_VALID: Final = 4096
+# Verified tokens that are remembered until they expire or the keys change.
 _KINDS: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
@@ -74,6 +84,11 @@ class SigningKeys:
             # The provider may have this key by now.
             raise ProviderUnavailableError("the provider's keys cannot be fetched now")
         return key
+
+    @property
+    def published(self) -> tuple[dict[str, Any], ...]:
+        """The provider's keys; another object once they have changed."""
+        return self._jwks
 
     async def run(self) -> None:
         """Fetch the keys at once, at intervals, and when a token names an unknown key, until cancelled."""
@@ -199,6 +214,14 @@ class JwtVerifier:
         self._algorithms = frozenset(map(str, settings.algorithms))
         self._keys = keys
         self._library = jwt.PyJWT(_OPTIONS)
+        self._valid: OrderedDict[bytes, LoginToken] = OrderedDict()
+        self._signed_by = keys.published
+
+    def known(self, text: str) -> LoginToken | None:
+        """Return the token if it was verified before, by the keys of today, and has not expired."""
+        token = self._verified_before.get(digest_of(text))
+        is_current = token is not None and time.time() < (token.expires_at or 0) + self._settings.leeway_seconds
+        return token if is_current else None
 
     async def verify(self, text: str) -> LoginToken | None:
         """Return the verified token, None if it is invalid.
@@ -206,11 +229,26 @@ class JwtVerifier:
         Raises:
             ProviderUnavailableError: its key is unknown, and the provider cannot be asked for its keys now.
         """
+        if (known := self.known(text)) is not None:
+            return known
         try:
-            return await self._verified(text)
+            token = await self._verified(text)
         except _InvalidTokenError as error:
             self._refusals.token(text, str(error), genuine=error.genuine)
             return None
+        # It is verified in one step with finding its key, so it is signed by one of the keys of now.
+        self._verified_before[digest_of(text)] = token
+        if len(self._valid) > _MAX_VALID:
+            self._valid.popitem(last=False)
+        return token
+
+    @property
+    def _verified_before(self) -> OrderedDict[bytes, LoginToken]:
+        """The tokens that were verified by the keys of now."""
+        if self._signed_by is not self._keys.published:
+            self._signed_by = self._keys.published
+            self._valid.clear()
+        return self._valid
 
     async def _verified(self, text: str) -> LoginToken:
         try:

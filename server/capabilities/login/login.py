@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -207,6 +207,10 @@ class Login:
 
     async def authenticate(self, scope: Scope) -> LoginToken | LoginRefusal:
         """Return the token of a request, or why the request is refused."""
+        text = _text(scope)
+        token = None if isinstance(text, LoginRefusal) else self._known(text)
+        if token is not None:
+            return token
         if not self._records.wanted:
             return await self._logged(scope)
         notes = Notes(self._records.new_id(), principal=STRANGER, address=address_of(scope))
@@ -220,14 +224,25 @@ class Login:
             self._records.emit(_record(scope, notes, result))
         return result
 
+    def _known(self, text: str) -> LoginToken | None:
+        """Return the token with this text if it is known to be valid, and sufficient, without asking anybody."""
+        if len(text) > _MAX_TOKEN or not text.isascii():
+            return None
+        if text.startswith(PREFIX):
+            return None if self._static is None else self._static.known(text)
+        if self._jwt is not None and looks_like_jwt(text):
+            token = self._jwt.known(text)
+        else:
+            token = None if self._introspection is None else self._introspection.known(text)
+        return token if token is not None and self._scopes <= token.principal.scopes else None
+
     async def _logged(self, scope: Scope) -> LoginToken | LoginRefusal:
         result = await self._verify(scope)
-        match result:
-            case LoginRefusal.MISSING:
-                # Clients that log in begin with a request without a token.
-                logger.debug("login refused: %s", result)
-            case LoginRefusal.MALFORMED | LoginRefusal.UNAVAILABLE:
-                self._refusals.request(_ANSWERS[result][2])
+        if result is LoginRefusal.MISSING:
+            # Clients that log in begin with a request without a token.
+            logger.debug("login refused: %s", result)
+        elif result is LoginRefusal.MALFORMED or result is LoginRefusal.UNAVAILABLE:
+            self._refusals.request(_ANSWERS[result][2])
         return result
 
     async def _verify(self, scope: Scope) -> LoginToken | LoginRefusal:
@@ -252,23 +267,26 @@ class Login:
     @contextmanager
     def lasting(self, token: LoginToken, request: Scope) -> Iterator[anyio.CancelScope]:
         """End what happens inside when the token of a request expires or is revoked; yield the scope."""
-        with anyio.move_on_after(self._seconds_left(token)) as scope, self._ended_by_revocation(token, request, scope):
-            yield scope
+        left = self._seconds_left(token)
+        with anyio.CancelScope() if left == math.inf else anyio.move_on_after(left) as scope:
+            release = self._end_by_revocation(token, request, scope)
+            try:
+                yield scope
+            finally:
+                release()
 
-    def _ended_by_revocation(
-        self, token: LoginToken, request: Scope, response: anyio.CancelScope
-    ) -> AbstractContextManager[None]:
-        """Return a context in which a revocation ends a response; a JWT cannot be revoked."""
+    def _end_by_revocation(self, token: LoginToken, request: Scope, response: anyio.CancelScope) -> Callable[[], None]:
+        """Let a revocation end a response until the result is called; a JWT cannot be revoked."""
         if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
-            return self._static.ended_by_revocation(token, response)
+            return self._static.end_by_revocation(token, response)
         text = _text(request)
         if (
             token.principal.kind is not PrincipalKind.OPAQUE
             or self._introspection is None
             or isinstance(text, LoginRefusal)
         ):
-            return nullcontext()
-        return self._introspection.ended_by_refusal(text, token, response)
+            return lambda: None
+        return self._introspection.end_by_refusal(text, token, response)
 
     def _seconds_left(self, token: LoginToken) -> float:
         if token.expires_at is None:

@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -218,12 +218,17 @@ class StaticTokens:
         return self.verify(text)
 
     def verify(self, text: str) -> LoginToken | None:
-        """Return the token with this text, None if it is unknown, revoked or expired."""
+        """Return the token with this text; log why if it is unknown, revoked or expired, and return None."""
+        token = self.known(text)
+        if token is None:
+            self._log_refused(text, self._with_text(text))
+        return token
+
+    def known(self, text: str) -> LoginToken | None:
+        """Return the token with this text if it is valid as far as this server knows."""
         found = self._with_text(text)
-        if found is not None and not found.is_expired(datetime.now(UTC)):
-            return _login_of(found)
-        self._log_refused(text, found)
-        return None
+        is_valid = found is not None and not found.is_expired(datetime.now(UTC))
+        return _login_of(found) if found is not None and is_valid else None
 
     def _with_text(self, text: str) -> StoredToken | None:
         found = self._tokens.get(_id_in(text))
@@ -249,17 +254,17 @@ class StaticTokens:
             why = "it is unknown; see `skillserve token list`"
             self._refusals.token(text, why, name=number if re.fullmatch(_ID, number) else "")
 
-    @contextmanager
-    def ended_by_revocation(self, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
-        """Let the revocation of its token end a response that is being sent."""
+    def end_by_revocation(self, token: LoginToken, response: anyio.CancelScope) -> Callable[[], None]:
+        """Let the revocation of its token end a response that is being sent, until the result is called."""
         responses = self._responses.setdefault(token.client_id, set())
         responses.add(response)
-        try:
-            yield
-        finally:
+
+        def release() -> None:
             responses.discard(response)
-            if not responses:
-                self._responses.pop(token.client_id, None)
+            if not responses and self._responses.get(token.client_id) is responses:
+                del self._responses[token.client_id]
+
+        return release
 
     async def run(self) -> None:
         """Follow changes of the file until cancelled."""

@@ -329,8 +329,11 @@ class OperationRoutes:
         if gone := await self._sources.gone():
             # The route has no caller, so it does not tell which.
             return JSONResponse({"status": "source_gone", "sources": gone}, 503, headers=_NO_STORE)
-        if not self._host.library.is_complete:
-            return JSONResponse({"status": "loading", **self._counts()}, 503, headers=_NO_STORE)
+        if (progress := self._host.library.progress) is not None:
+            # The reason may name a folder, and the route has no caller: it is in the log.
+            has_failed = any(found.fault for found in self._host.everything.sources)
+            found = {"status": "loading_failed" if has_failed else "loading", "percent": int(100 * progress.share)}
+            return JSONResponse({**found, **self._counts()}, 503, headers=_NO_STORE)
         return JSONResponse({"status": "ready"}, headers=_NO_STORE)
 
     def _counts(self) -> dict[str, int]:

@@ -29,6 +29,9 @@ ALL_KINDS: Final = "all"
 _HEARTBEAT_SECONDS: Final = 20.0
 # Proxies close a connection without traffic, often after 60 seconds.
 
+_LOADING_SECONDS: Final = 1.0
+# Between two looks at how far the server is with loading its skills.
+
 _PACE_SECONDS: Final = 1.0
 # A busy server has hundreds of events a second, and a page asks for all that it shows after each.
 
@@ -82,10 +85,12 @@ class OpenPages:
         with self._opened(view) as page:
             yield _BEGIN
             while not self._is_closing:
-                with anyio.move_on_after(_HEARTBEAT_SECONDS):
+                # What the page shows next is how far that is, or that it is done.
+                is_loading = not self._host.library.is_complete
+                with anyio.move_on_after(_LOADING_SECONDS if is_loading else _HEARTBEAT_SECONDS):
                     await page.news.wait()
-                has_news = page.news.is_set()
-                if has_news:
+                has_news = is_loading or page.news.is_set()
+                if page.news.is_set():
                     page.news = anyio.Event()
                 if not self._is_closing:
                     yield _CHANGE if has_news else _HEARTBEAT

@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
+import anyio
 import anyio.to_thread
 from jinja2 import PackageLoader, PrefixLoader
 from mcp.server.transport_security import TransportSecurityMiddleware
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from server.access import Principal
     from server.capabilities.web.login_pages import Endpoint
     from server.capabilities.web.visitors import Visitor
-    from server.capability import HttpContext, PageAction, PageTab
+    from server.capability import HttpContext, PageTab
     from server.hosting.host import Host
     from skills_core.skills.skill import Skill
 
@@ -107,6 +108,8 @@ class WebPage(HttpPart):
         self._search = SkillList()
         self._turns = anyio.CapacityLimiter(MAX_AT_ONCE)
         self._asked_for = 0
+        self._preparing = anyio.Lock()
+        self._is_prepared = False
         self.pages = OpenPages(host)
         """The pages that are open in browsers."""
         self._assets = {
@@ -124,16 +127,8 @@ class WebPage(HttpPart):
             Route("/page/assets/{name}", self._asset, methods=["GET"]),
             Route("/page/events", show(self._events), methods=["GET"]),
             Route("/page/skill/{key:path}", show(self._skill), methods=["GET"]),
-            *(
-                Route(f"/page/{tab.key}", show(partial(self._tab, tab)), methods=["GET"])
-                for each in self._parts.values()
-                for tab in each.tabs
-            ),
-            *(
-                Route(f"/page/do/{action.key}", show(partial(self._act, action)), methods=["POST"])
-                for each in self._parts.values()
-                for action in each.actions
-            ),
+            Route("/page/{key}", show(self._tab), methods=["GET"]),
+            Route("/page/do/{key}", show(self._act), methods=["POST"]),
         ]
 
     def local_routes(self) -> list[Route]:
@@ -182,6 +177,11 @@ class WebPage(HttpPart):
             if refused is not None:
                 record_refusal(self._host.records, request.scope, refused.status_code)
                 return refused
+            async with self._preparing:
+                if not self._is_prepared:
+                    # The first visit imports what the pages are made with, so that starts need not.
+                    await anyio.to_thread.run_sync(lambda: self._templates)
+                    self._is_prepared = True
             response = await endpoint(request)
             response.headers.update(_HEADERS)
             return response
@@ -264,7 +264,9 @@ class WebPage(HttpPart):
 
         def make() -> Response:
             found = self._search.find(view, choice)
-            return self._page("web/catalog.html", visitor, choice=choice, found=found, catalog=view.catalog)
+            progress = self._host.library.progress
+            values: dict[str, Any] = {"choice": choice, "found": found, "catalog": view.catalog, "progress": progress}
+            return self._page("web/catalog.html", visitor, **values)
 
         return await self._in_turn(make)
 
@@ -303,18 +305,23 @@ class WebPage(HttpPart):
             lambda: self._page("web/file.html", visitor, skill=skill, shown=shown_file(skill, file, raw))
         )
 
-    async def _tab(self, tab: PageTab, request: Request, visitor: Visitor) -> Response:
-        visit = self._visit(request, visitor)
+    async def _tab(self, request: Request, visitor: Visitor) -> Response:
+        visit, key = self._visit(request, visitor), request.path_params["key"]
+        tab = next((tab for each in self._parts.values() for tab in each.tabs if tab.key == key), None)
 
         def make() -> Response:
-            values = tab.show(visit) if _sees(visitor, tab) else None
-            if values is None:
+            values = tab.show(visit) if tab is not None and _sees(visitor, tab) else None
+            if tab is None or values is None:
                 return self._missing(visitor, "There is no such page, or none that you can see.")
             return self._page(tab.template, visitor, tab=tab, visit=visit, **values)
 
         return await self._in_turn(make)
 
-    async def _act(self, action: PageAction, request: Request, visitor: Visitor) -> Response:
+    async def _act(self, request: Request, visitor: Visitor) -> Response:
+        key = request.path_params["key"]
+        action = next((action for each in self._parts.values() for action in each.actions if action.key == key), None)
+        if action is None:
+            return self._missing(visitor, "There is no such action.")
         if not visitor.may_change:
             message = "You cannot change anything here."
             return self._page("web/message.html", visitor, 403, title="Not allowed", message=message)

@@ -69,6 +69,9 @@ class ToolHandlers:
         self._host.texts.expect(view.name, self._recipients.of(ctx, view))
         client, conversation = client_of(ctx), self.conversations.of(ctx, view.changes)
         listed = view.tools(layout_for(client, view.settings, extensions_of(ctx, view.settings)))
+        if view.hides_entries:
+            # Where there is no room for all, alike skills share a place once they are known.
+            self._host.keep_search_ready(view)
         return with_news_tool(listed, conversation, view) if client.announces_tools else listed
 
     async def call(self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams) -> dict[str, Any]:

@@ -109,6 +109,7 @@ async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
         raise InvalidRequestError(f"query may have at most {_MAX_QUERY} characters")
     policy = replace(TOP_TEN, top_k=limit, include_tags=tags)
     view = call.view
+    host.keep_search_ready(view)
 
     def search() -> tuple[list[Match], int]:
         return view.search_distinct(query, policy), view.unsearched

@@ -25,6 +25,13 @@ def settings_of(tmp_path: Path, **more: str) -> dict[str, str]:
     return environment(tmp_path, **tools, **more)
 
 
+def edit(main: Path, raw: bytes) -> None:
+    """Edit a file at once: the server, which runs in this process, must not see and record an empty one meanwhile."""
+    draft = main.parent.parent / "draft"
+    draft.write_bytes(raw)
+    draft.replace(main)
+
+
 async def answer(session: Session, tool: str, **arguments: Any) -> Any:
     tools = {each.name: each for each in (await session.client.list_tools()).tools}
     result = await session.client.call_tool(tool, arguments)
@@ -56,7 +63,7 @@ async def test_a_rollback_is_a_commit_and_is_announced_like_an_edit(
         assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint) == (False, True, False)
         assert tools["skill_history"].annotations.read_only_hint is True
         await recorded(session, "deploy", 1)
-        main.write_bytes(before.replace(b"old", b"new"))
+        edit(main, before.replace(b"old", b"new"))
         await session.until_all_told(NEWS)
         heard = max(map(session.told.count, NEWS))
         done = await answer(session, "rollback_skill", name="deploy")
@@ -74,7 +81,7 @@ async def test_a_rollback_is_a_commit_and_is_announced_like_an_edit(
         assert "The new one." in str(await session.client.list_tools())
         # The folder is another one, and is watched all the same.
         heard = max(map(session.told.count, NEWS))
-        main.write_bytes(before.replace(b"old", b"last"))
+        edit(main, before.replace(b"old", b"last"))
         await session.until_all_told(NEWS, heard + 1)
 
 

@@ -145,6 +145,40 @@ async def test_rotated_keys_are_fetched(verifying: Setups) -> None:
         assert await setup.verifier.verify(RSA.sign()) is None
 
 
+async def test_a_token_that_was_accepted_is_refused_when_its_key_is_withdrawn(verifying: Setups) -> None:
+    text, new = RSA.sign(), SigningKey(FOREIGN.private, "RS256", "new")
+    async with verifying() as setup:
+        for _ in range(2):
+            assert await setup.verifier.verify(text) is not None
+            assert setup.verifier.known(text) is not None
+        setup.provider.answers[JWKS] = {"keys": [new.public]}
+        assert await setup.verifier.verify(new.sign()) is not None
+        assert setup.verifier.known(text) is None
+        assert await setup.verifier.verify(text) is None
+
+
+async def test_a_token_that_was_accepted_is_refused_when_it_has_expired(
+    verifying: Setups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, now = RSA.sign(), time.time()
+    async with verifying() as setup:
+        token = await setup.verifier.verify(text)
+        assert token is not None
+        assert setup.verifier.known(text) is token
+        monkeypatch.setattr(time, "time", lambda: now + 2 * 86_400)
+        assert setup.verifier.known(text) is None
+
+
+async def test_only_the_whole_text_of_an_accepted_token_is_known(verifying: Setups) -> None:
+    text = RSA.sign()
+    async with verifying() as setup:
+        assert setup.verifier.known(text) is None
+        assert await setup.verifier.verify(text) is not None
+        for other in (text[:-1], f"{text}A", text.swapcase()):
+            assert setup.verifier.known(other) is None
+            assert await setup.verifier.verify(other) is None
+
+
 async def test_invented_key_ids_fetch_the_keys_once_in_the_cooldown(verifying: Setups) -> None:
     async with verifying(cooldown=1000.0) as setup:
         assert await setup.verifier.verify(RSA.sign()) is not None

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from server.access import LOCAL
+from skills_core.live.library import Library, Progress
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, serving
 
@@ -112,6 +113,24 @@ async def test_a_list_has_pages_of_a_hundred(skills: Path, make_skill: MakeSkill
     assert names(beyond) == names(pages[2])
     assert names(odd) == names(pages[0])
     assert len({name for each in pages for name in names(each)}) == 205
+
+
+async def test_the_list_tells_how_far_loading_is(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(skills) as served:
+        monkeypatch.setattr(Library, "progress", Progress(skills, 0.42, seconds=1))
+        empty = await page(served)
+        make_skill("one")
+        await served.host.reload()
+        some = await page(served)
+        monkeypatch.undo()
+        whole = await page(served)
+    assert "about 42 %" in empty.text
+    assert "No skills yet" not in empty.text
+    assert "about 42 %" in some.text
+    assert names(some) == ["one"]
+    assert "being loaded" not in whole.text
 
 
 HOSTILE = '"><script>x()</script><b>{{ 7*7 }}</b>\u202e&'

@@ -10,7 +10,9 @@ import anyio
 import httpx2
 import pytest
 
+from server.capabilities.web import events
 from server.capabilities.web.events import OpenPages
+from skills_core.live.library import Library
 from tests.capabilities.web.test_catalog import HTML
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, serving, until
@@ -33,6 +35,18 @@ async def test_a_page_hears_of_a_change_once_however_many_there_were(skills: Pat
         make_skill("three")
         await served.host.reload()
         assert await next_event(lines) == "event: change"
+
+
+async def test_a_page_looks_again_and_again_while_skills_are_loaded(
+    skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "_LOADING_SECONDS", 0.01)
+    async with serving(skills) as served:
+        monkeypatch.setattr(Library, "is_complete", False)
+        async with listening(served) as answer:
+            lines = answer.aiter_lines()
+            assert await next_event(lines) == "event: change"
+            assert await next_event(lines) == "event: change"
 
 
 def listening(served: Served) -> AbstractAsyncContextManager[httpx2.Response]:

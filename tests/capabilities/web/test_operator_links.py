@@ -97,7 +97,7 @@ async def test_where_people_log_in_a_link_leads_to_the_login(two: Path, file: To
     file.add("anna", ("admin",), None)
     async with serving(two, login_tokens=True) as served, browsing(served) as browser:
         assert await link(served) == served.at("/")
-        assert (await browser.open("/page/enter?code=x")).status_code == 404
+        assert (await browser.open("/page/enter?code=x")).status_code == 401
 
 
 async def test_nobody_gets_a_link_over_http(two: Path) -> None:

@@ -33,7 +33,7 @@ async def test_without_a_login_nothing_of_a_skill_is_shown(two: Path, file: Toke
             answer = await browser.open(path)
             assert answer.status_code == 401
             assert not {"songs", "two", "secret", "anna"} & {*answer.text.replace("<", " ").replace(">", " ").split()}
-        assert (await browser.send("/page/do/anything", {})).status_code == 404
+        assert (await browser.send("/page/do/anything", {})).status_code == 401
         assert (await browser.open("/page/assets/page.css")).status_code == 200
 
 

@@ -9,7 +9,8 @@ import pytest
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
 from skills_core.errors import UnknownSkillError
-from skills_core.live.library import Library
+from skills_core.live.library import Library, Progress
+from skills_core.loading.index import SourceIndex
 
 
 def write(root: Path, name: str, place: str = "") -> None:
@@ -85,3 +86,41 @@ def test_a_load_that_is_interrupted_goes_on(roots: list[Path]) -> None:
     assert not library.is_complete
     library.load()
     assert library.catalog == Library(explicit_sources(roots), current_environment).catalog
+
+
+def test_progress_is_told_of_one_source_after_the_other(roots: list[Path]) -> None:
+    library, told = later(roots), list[tuple[Path, float]]()
+    while (progress := library.progress) is not None:
+        told.append((progress.root, progress.share))
+        library.load(0)
+    assert told == sorted(told)
+    assert {root for root, _ in told} == set(roots)
+    assert all(0 <= share <= 1 for _, share in told)
+    assert Progress(roots[0], 0.25, 1.0).seconds_left == 3
+    assert Progress(roots[0], 0.0, 1.0).seconds_left == 0
+
+
+def test_progress_of_a_start_with_an_index_goes_through_both_halves(roots: list[Path], tmp_path: Path) -> None:
+    index = SourceIndex(tmp_path / "cache" / "index.db", least=0)
+    Library(explicit_sources(roots), current_environment, index=index).save_index()
+    library, shares = Library(explicit_sources(roots), current_environment, index=index, later=True), set[float]()
+
+    def note() -> None:
+        assert library.progress is not None
+        shares.add(library.progress.share)
+
+    library.load(pause=note)
+    assert any(0 < share <= 0.5 for share in shares)
+    assert any(0.5 < share <= 1 for share in shares)
+    assert library.progress is None
+
+
+def test_why_a_source_is_not_loaded_is_told_until_it_is(roots: list[Path]) -> None:
+    library = later(roots)
+    library.load(0)
+    library.note_fault("the disk is on fire")
+    assert [found.fault for found in library.catalog.sources] == ["the disk is on fire", ""]
+    library.load()
+    assert not any(found.fault for found in library.catalog.sources)
+    library.note_fault("too late")
+    assert not any(found.fault for found in library.catalog.sources)

@@ -56,7 +56,7 @@ def sources(root: Path) -> Iterator[Source]:
 
 
 def parts_of(source: Source, *, main_only: bool) -> tuple[list[LoadedSource], LoadedSource]:
-    *parts, last = (part() for part in load_in_parts(source, main_only=main_only))
+    *parts, last = (part.source() for part in load_in_parts(source, main_only=main_only))
     assert not any(part.complete for part in parts)
     return parts, last
 
@@ -84,7 +84,7 @@ def test_a_skill_is_there_before_the_whole_source_is_scanned(tmp_path: Path) -> 
     for number in range(20):
         (tmp_path / f"skill-{number:02}").mkdir()
         (tmp_path / f"skill-{number:02}" / "SKILL.md").write_text(SKILLS[0])
-    first = next(load_in_parts(Source(tmp_path)))()
+    first = next(load_in_parts(Source(tmp_path))).source()
     assert [*first.contents] == ["skill-00"]
     assert first.tree.keys() == {"", "skill-00"}
 

@@ -6,6 +6,8 @@ import logging
 import os
 import sqlite3
 from array import array
+from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ from skills_core.selection.postings import Postings, TextIndex
 from skills_core.selection.ranking import SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from skills_core import Library, Skill
 
@@ -127,6 +129,31 @@ def test_a_damaged_file_changes_no_answer(skills: tuple[Skill, ...], path: Path,
         assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
 
 
+def test_postings_that_are_damaged_are_noticed(
+    skills: tuple[Skill, ...], path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = answers(SkillSearch(texts=TextIndex(path)), skills)
+    with closing(sqlite3.connect(path)) as database, database:
+        changed = "UPDATE postings SET rows = zeroblob(length(rows)) WHERE stem = 'pdf'"
+        assert database.execute(changed).rowcount
+    assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
+    assert "damaged postings" in caplog.text
+
+
+def test_a_file_of_a_version_with_a_table_of_full_texts_is_emptied(skills: tuple[Skill, ...], path: Path) -> None:
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE VIRTUAL TABLE texts USING fts5(name, content='')")
+        database.execute("CREATE TABLE about(name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID")
+        database.execute("INSERT INTO about VALUES ('version', '2'), ('generation', '7')")
+    path.chmod(0o600)
+    assert answers(SkillSearch(texts=TextIndex(path)), skills) == answers(SkillSearch(), skills)
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("SELECT count(*) FROM contents").fetchone() == (len(skills),)
+        assert database.execute("SELECT value FROM about WHERE name = 'generation'").fetchone() == ("8",)
+        assert not database.execute("SELECT 1 FROM sqlite_master WHERE name LIKE 'texts%'").fetchall()
+
+
 def test_a_file_that_fails_later_is_replaced_by_memory(
     skills: tuple[Skill, ...], path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -185,6 +212,61 @@ def test_the_best_are_the_same_whichever_words_are_looked_up_last(skills: tuple[
             best = search.select(skills, query, SelectionPolicy(top, 0.0))
             assert [(match.skill, match.why) for match in best] == [(each.skill, each.why) for each in everything[:top]]
             assert [match.score for match in best] == pytest.approx([match.score for match in everything[:top]])
+
+
+def postings_of(texts: TextIndex, stems: Iterable[str]) -> list[tuple[list[int], list[int]]]:
+    return [(found.rows.tolist(), found.packed.tolist()) for found in map(texts.postings, stems)]
+
+
+@given(data=st.data())
+def test_postings_do_not_depend_on_how_contents_are_added(data: st.DataObject) -> None:
+    words = st.lists(st.sampled_from(["pdf", "forms", "form", "tests"]), max_size=4).map(" ".join)
+    contents = data.draw(st.lists(st.tuples(words, words, words, words), min_size=1, max_size=40))
+    together, apart = TextIndex(), TextIndex()
+    counts = {b"%d" % number: together.count(texts) for number, texts in enumerate(contents)}
+    keys = list(counts)
+    together.add(counts)
+    while keys:
+        size = data.draw(st.integers(1, 8))
+        apart.add({key: counts[key] for key in keys[:size]})
+        keys = keys[size:]
+    stems = ("pdf", "form", "test", "other")
+    assert postings_of(apart, stems) == postings_of(together, stems)
+    assert apart.lengths == together.lengths
+
+
+def test_another_process_may_join_what_one_knows_with_what_it_does_not(path: Path) -> None:
+    one, other = TextIndex(path), TextIndex(path)
+    counts = {b"%d" % number: one.count(("pdf", "", "", "")) for number in range(5)}
+    rows = one.add({key: counts[key] for key in (b"0", b"1")})
+    other.add(counts)
+    assert postings_of(one, ["pdf"])[0][0] == rows
+    assert one.rows_of([*counts]) == postings_of(one, ["pdf"])[0][0] == [1, 2, 3, 4, 5]
+
+
+@given(st.lists(st.text(), min_size=4, max_size=4))
+def test_words_are_those_of_the_full_text_index(texts: list[str]) -> None:
+    texts = [each.encode("utf-8", "replace").decode() for each in texts]
+    index = TextIndex()
+    length, packed = index.count(texts)
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE VIRTUAL TABLE texts USING fts5(a, b, c, d, tokenize='porter unicode61')")
+        database.execute("CREATE VIRTUAL TABLE words USING fts5vocab(texts, instance)")
+        database.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", texts)
+        words = database.execute("SELECT term, col FROM words").fetchall()
+    assert length == len(words)
+    fields: dict[str, int] = defaultdict(int)
+    for term, field in words:
+        fields[term] |= 1 << "abcd".index(field)
+    assert {stem: count & 15 for stem, count in packed.items()} == fields
+
+
+def test_a_word_that_comes_very_often_keeps_its_fields() -> None:
+    index = TextIndex()
+    index.add({b"key": index.count(("pdf", "", "", "pdf " * 100_000))})
+    (packed,) = index.postings("pdf").packed
+    assert packed & 15 == 0b1001
+    assert packed >> 4 > 4000
 
 
 @given(data=st.data())

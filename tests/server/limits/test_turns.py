@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import anyio
@@ -98,6 +99,23 @@ async def test_a_turn_within_another_ends_both_and_only_the_outer_one_pauses() -
             async with inner.turn(ANNA), outer.turn(ANNA):
                 pass
     assert large.cost == 0.001
+
+
+@pytest.mark.parametrize(("lasted", "worked", "counted"), [(0.001, 0.0, 0.001), (2.0, 0.25, 0.25), (2.0, 2.0, 2.0)])
+async def test_a_long_step_counts_the_time_of_the_processor_and_not_that_of_others(
+    monkeypatch: pytest.MonkeyPatch, lasted: float, worked: float, counted: float
+) -> None:
+    clocks = {"perf_counter": time.perf_counter() + 60.0, "thread_time": time.thread_time()}
+
+    async def work() -> None:
+        clocks["perf_counter"] += lasted
+        clocks["thread_time"] += worked
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clocks["perf_counter"])
+    monkeypatch.setattr(time, "thread_time", lambda: clocks["thread_time"])
+    metered = MeteredWork(work())
+    await metered
+    assert metered.seconds == pytest.approx(counted)
 
 
 async def test_metered_work_returns_raises_and_is_cancelled_as_if_it_was_awaited_itself() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from starlette.requests import Request
 
 from server.config.machine import current_environment
 from server.hosting.host import Host
@@ -133,6 +136,17 @@ async def serving(skills: Path, **settings: Any) -> AsyncGenerator[tuple[Host, S
             async with httpx2.AsyncClient(timeout=60) as client:
                 yield host, server, url, client
             running.should_exit = True
+
+
+async def test_an_idle_session_holds_no_request_of_its_client_but_the_last_one(skills: Path) -> None:
+    async with serving(skills) as (_, server, url, http):
+        opened = [await HandshakeClient(http, url).open() for _ in range(5)]
+        sessions = {client.headers["Mcp-Session-Id"] for client in opened}
+        assert server.handshake._connections.keys() == sessions
+        gc.collect()
+        requests = [each for each in gc.get_objects() if type(each) is Request]
+        held = Counter(request.headers.get("mcp-session-id", "") for request in requests)
+        assert {session: number for session, number in held.items() if session in sessions and number > 1} == {}
 
 
 async def test_a_session_receives_missed_notifications_on_its_next_stream(make_skill: MakeSkill, skills: Path) -> None:

@@ -155,6 +155,7 @@ async def test_a_probe_tells_when_the_library_is_complete(skills: Path, gate: Pa
         code, found = await anyio.to_thread.run_sync(status, "/ready")
         assert (code, found["status"]) == (503, "loading")
         assert found["skills"] < COUNT
+        assert 0 <= found["percent"] < 100
         gate.touch()
         while (await anyio.to_thread.run_sync(status, "/ready"))[0] != 200:  # noqa: ASYNC110 - another process
             await anyio.sleep(0.05)

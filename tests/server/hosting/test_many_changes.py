@@ -1,0 +1,89 @@
+"""A reload that changes many skills is told like one that changes few, and requests go on meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+
+from server.config.machine import current_environment
+from server.hosting import host as hosting
+from server.hosting.host import Host
+from server.hosting.views import COMMON_VIEW
+from skills_core import Library, explicit_sources
+from tests.server.settings import make_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skills_core.live.library import Change
+    from tests.conftest import MakeSkill
+
+
+def host_of(skills: Path) -> Host:
+    return Host(Library(explicit_sources([skills]), current_environment), make_settings())
+
+
+@pytest.mark.parametrize("count", [1, 50, 51, 120])
+async def test_each_changed_skill_is_told_once(skills: Path, make_skill: MakeSkill, count: int) -> None:
+    names = [f"skill-{number}" for number in range(count)]
+    for name in (*names, "other"):
+        make_skill(name, "old")
+    host = host_of(skills)
+    told: list[ServerEvent] = []
+    host.feed(COMMON_VIEW).subscribe(told.append)
+    for name in names:
+        make_skill(name, "new")
+    change = await host.reload()
+    assert change.size == count
+    updated = sorted(event.uri for event in told if isinstance(event, ResourceUpdated) and "://skill-" in event.uri)
+    assert updated == sorted(f"skill://{name}/SKILL.md" for name in names)
+    for kind in (ToolsListChanged, PromptsListChanged, ResourcesListChanged):
+        assert sum(isinstance(event, kind) for event in told) == 1
+    assert {skill.description for skill in host.view_called(COMMON_VIEW).catalog.active} == {"old", "new"}
+
+
+async def test_requests_are_answered_until_a_change_is_loaded_and_logged(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go = threading.Event(), threading.Event()
+
+    def log(_: Change) -> None:
+        began.set()
+        assert go.wait(60)
+
+    monkeypatch.setattr(hosting, "log_change", log)
+    make_skill("one", "old")
+    host = host_of(skills)
+    before = host.view_called(COMMON_VIEW)
+    make_skill("one", "new")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.reload)
+        await anyio.to_thread.run_sync(began.wait, 60)
+        assert host.view_called(COMMON_VIEW) is before
+        go.set()
+    (skill,) = host.view_called(COMMON_VIEW).catalog.active
+    assert skill.description == "new"
+
+
+@pytest.mark.parametrize("count", [49, 60, 230])
+async def test_people_see_how_many_skills_changed(skills: Path, make_skill: MakeSkill, count: int) -> None:
+    host = host_of(skills)
+    for number in range(count):
+        make_skill(f"skill-{number}")
+    await host.reload()
+    texts = [event.text for event in host.activity.events]
+    shown = [text for text in texts if text.endswith(" added")]
+    rest = [text for text in texts if text.endswith(" more changes of skills")]
+    assert len(shown) == min(count, 50)
+    assert rest == ([f"and {count - 50} more changes of skills"] if count > 50 else [])

@@ -1,0 +1,77 @@
+"""A library that is being loaded: requests wait only while it can be whole soon, and a failure is told and retried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from server.config.machine import current_environment
+from server.config.settings.model import Settings
+from server.hosting.host import Host
+from server.hosting.views import COMMON_VIEW
+from server.limits.pacing import Backoff
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Change, Library, Progress
+from tests.conftest import write_skill
+
+
+def library_at(root: Path) -> Library:
+    write_skill(root, "a")
+    write_skill(root, "b")
+    return Library(explicit_sources([root]), current_environment, later=True)
+
+
+@pytest.mark.parametrize(("share", "waits"), [(0.0, True), (0.9, True), (0.01, False)])
+async def test_requests_wait_for_what_can_be_whole_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, *, waits: bool
+) -> None:
+    monkeypatch.setattr(Library, "progress", Progress(tmp_path, share, seconds=0.5))
+    assert Host(library_at(tmp_path), Settings()).is_opening is waits
+
+
+async def test_requests_do_not_wait_for_a_library_that_is_whole(tmp_path: Path) -> None:
+    library = library_at(tmp_path)
+    library.load()
+    host = Host(library, Settings())
+    assert not host.is_opening
+    await host.opened()
+
+
+async def test_requests_stop_waiting_once_the_load_is_seen_to_take_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = Host(library_at(tmp_path), Settings())
+    monkeypatch.setattr("server.hosting.host._FIRST_PART_SECONDS", 0.0)
+    load, opening = Library.load, list[bool]()
+
+    def loaded(library: Library, *args: float | Callable[[], None]) -> Change:
+        opening.append(host.is_opening)
+        monkeypatch.setattr(Library, "progress", Progress(tmp_path, 0.01, seconds=9))
+        return load(library, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Library, "load", loaded)
+    await host.load()
+    assert opening[:2] == [True, False]
+
+
+async def test_a_load_that_fails_is_told_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host(library_at(tmp_path), Settings(), backoff=Backoff(first=0.0, limit=0.0))
+    load, texts = Library.load, list[str]()
+
+    def loaded(library: Library, *args: float | Callable[[], None]) -> Change:
+        texts.append(str(host.view_called(COMMON_VIEW).catalog.sources[0].fault))
+        if len(texts) < 3:
+            raise RuntimeError("unforeseen")
+        return load(library, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Library, "load", loaded)
+    await host.load()
+    assert texts == ["", *["RuntimeError: unforeseen"] * 2]
+    assert [record.exc_info is not None for record in caplog.records if record.levelname == "ERROR"] == [True] * 2
+    assert host.library.is_complete
+    assert [skill.name for skill in host.everything.active] == ["a", "b"]
+    assert not host.everything.sources[0].fault
