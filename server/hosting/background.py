@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -38,6 +39,9 @@ _MOST_SECONDS: Final = 0.25
 
 _FIRST_SECONDS: Final = 0.5
 # After the start, in which the first requests come, and the texts of activations are prepared.
+
+_REST: Final = 20
+# So many times as long as comparing all skills took, they are not compared again, whatever changes.
 
 _INDEX_SECONDS: Final = 5.0
 # Without a change, after which the index is written. What changes all the time is loaded again by the next start.
@@ -104,7 +108,7 @@ class Background:
 
 
 class SearchPreparation:
-    """Indexes the skills after the start and after each change, before anyone searches."""
+    """Indexes the skills after the start and after each change, before anyone searches, and compares them at times."""
 
     def __init__(
         self,
@@ -112,35 +116,51 @@ class SearchPreparation:
         then: Callable[[View], Awaitable[None]],
         background: Background,
     ) -> None:
-        """Index nothing yet; `views` returns those whose search is kept ready, and `then` is called for each after."""
+        """Do nothing yet; `views` returns those whose search is kept ready, and `then` is called after a comparison."""
         self._views = views
         self._then = then
         self._background = background
         self._due = anyio.Event()
+        self._compare_from = -math.inf
 
     def refresh(self) -> None:
         """Note that skills have changed."""
         self._due.set()
 
     async def run(self) -> None:
-        """Index in turns of background work, until cancelled."""
+        """Index and compare in turns of background work, until cancelled."""
         await anyio.sleep(_FIRST_SECONDS)
         while True:
             self._due = anyio.Event()
             for view in self._views():
-                async with self._background.turn():
-                    await self._prepare(view)
-                await self._then(view)
-            await self._due.wait()
+                await self._prepare(view, compare=False)
+            rest = self._compare_from - time.monotonic()
+            if rest <= 0:
+                await self._compare()
+                rest = math.inf
+            with anyio.move_on_after(rest):
+                await self._due.wait()
 
-    async def _prepare(self, view: View) -> None:
-        try:
-            await anyio.to_thread.run_sync(view.prepare_search, self._background.pause)
-        except StoppedError:
-            return
-        except Exception:
-            # A search does the same, and reports it.
-            logger.exception("cannot index the skills before a search")
+    async def _compare(self) -> None:
+        seconds = 0.0
+        for view in self._views():
+            seconds += await self._prepare(view, compare=True)
+            await self._then(view)
+        self._compare_from = time.monotonic() + _REST * seconds
+
+    async def _prepare(self, view: View, *, compare: bool) -> float:
+        """Return the seconds that it took."""
+        prepare = partial(view.prepare_search, self._background.pause, compare=compare)
+        async with self._background.turn():
+            began = time.monotonic()
+            try:
+                await anyio.to_thread.run_sync(prepare)
+            except StoppedError:
+                pass
+            except Exception:
+                # A search does the same, and reports it.
+                logger.exception("cannot index the skills before a search")
+            return time.monotonic() - began
 
 
 async def keep_index(library: Library, pause: Callable[[], None]) -> None:

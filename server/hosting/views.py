@@ -178,12 +178,12 @@ class View(Snapshot):
             found.append(replace(match, alike=others) if others else match)
         return found
 
-    def prepare_search(self, pause: Callable[[], None]) -> None:
-        """Index the offered skills, so that a search need not, and compare them; `pause` is called often and may block.
+    def prepare_search(self, pause: Callable[[], None], *, compare: bool = True) -> None:
+        """Index the offered skills, so that a search need not, and `compare` them; `pause` is called often, may block.
 
         What the catalog folds stays as it is until `Views.regroup`.
         """
-        self.kept.search.warm(self.catalog.offered, pause)
+        self.kept.search.warm(self.catalog.offered, pause, compare=compare)
 
     @property
     def unsearched(self) -> int:

@@ -55,7 +55,7 @@ _MAX_ROW = 50_000_000
 _SEGMENT, _JOINED = 512, 4
 # Most contents of a segment that is made of others, and how many it is made of at least.
 
-_CACHED = 1_000_000
+_CACHED = 4_000_000
 # Postings that are kept in memory, of 6 bytes each: common words are in most queries.
 
 _BUSY_SECONDS = 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -24,30 +25,38 @@ def write(root: Path, name: str) -> None:
     (root / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {name}\n---\nDo it.\n")
 
 
-async def test_skills_are_indexed_after_the_start_and_after_a_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rest", [0, 10**6])
+async def test_skills_are_indexed_after_each_change_and_compared_after_a_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: int
 ) -> None:
     monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
-    prepared: list[list[str]] = []
+    monkeypatch.setattr(background, "_REST", rest)
+    prepared: list[tuple[str, int]] = []
     arrived = threading.Semaphore(0)
     prepare = View.prepare_search
 
-    def noted(view: View, *args: object) -> None:
-        prepare(view, *args)  # type: ignore[arg-type]
-        prepared.append([skill.name for skill in view.catalog.offered])
+    def noted(view: View, pause: Callable[[], None], *, compare: bool) -> None:
+        prepare(view, pause, compare=compare)
+        prepared.append(("compared" if compare else "indexed", len(view.catalog.offered)))
         arrived.release()
+
+    async def arrive(count: int) -> None:
+        for _ in range(count):
+            assert await anyio.to_thread.run_sync(arrived.acquire, True, 30)
 
     monkeypatch.setattr(View, "prepare_search", noted)
     write(tmp_path, "one")
     host = Host(Library(explicit_sources([tmp_path]), current_environment), make_settings(watch=WatchMode.OFF))
+    steps = ["indexed"] if rest else ["indexed", "compared"]
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.work)
-        assert await anyio.to_thread.run_sync(arrived.acquire, True, 30)
-        write(tmp_path, "two")
-        await host.reload()
-        assert await anyio.to_thread.run_sync(arrived.acquire, True, 30)
+        await arrive(2)
+        for name in ("two", "three"):
+            write(tmp_path, name)
+            await host.reload()
+            await arrive(len(steps))
         tasks.cancel_scope.cancel()
-    assert prepared == [["one"], ["one", "two"]]
+    assert prepared == [("indexed", 1), ("compared", 1), *((step, count) for count in (2, 3) for step in steps)]
 
 
 def test_a_search_answers_while_the_preparation_pauses(tmp_path: Path) -> None:
