@@ -38,8 +38,8 @@ MAX_SEARCHES: Final = 16
 MAX_OF_ONE: Final = 4
 """Most searches of one principal at once."""
 
-AT_ONCE: Final = 1000
-"""Most skills that a search indexes; in the background the others are."""
+MOST_INDEXED: Final = 500
+"""Most skills that a search indexes itself, which takes half a millisecond each; the others are in the background."""
 
 _WORTH_A_FILE: Final = 500
 # Skills from which on indexing them takes longer than opening a file.

@@ -25,7 +25,7 @@ from msgspec import structs
 from server.access import Principal, PrincipalKind, Profiles, Roles, principal_of, profile_of
 from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.hosting.changes import OfferChanges, events_of
-from server.hosting.searches import AT_ONCE, SharedTexts
+from server.hosting.searches import MOST_INDEXED, SharedTexts
 from server.listing.snapshot import Snapshot, allow_all
 from skills_core.errors import SkillsError, did_you_mean, similar_to
 from skills_core.live.library import Change, Library
@@ -237,7 +237,7 @@ class _Kept:
         texts = self._texts.index()
         with self._lock:
             if self._search is None:
-                self._search = SkillSearch(self._reranker, texts=texts, at_once=AT_ONCE)
+                self._search = SkillSearch(self._reranker, texts=texts, at_once=MOST_INDEXED)
             return self._search
 
     @property

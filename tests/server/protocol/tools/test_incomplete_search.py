@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 async def test_a_search_says_how_many_skills_were_searched_until_all_are(
     in_memory: ConnectHosted, make_skill: MakeSkill, skills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(views, "AT_ONCE", 2)
+    monkeypatch.setattr(views, "MOST_INDEXED", 2)
     for name in ("alpha", "beta", "gamma"):
         make_skill(name, description="Sign a form.")
     async with in_memory(skills) as session:
