@@ -231,14 +231,20 @@ async def test_a_token_that_is_refused_soon_after_it_was_given_is_not_renewed(
 ) -> None:
     async with serving(two, **OPTIONS) as served, browsing(served) as browser:
         await browser.log_in_at(provider)
-        monkeypatch.setattr("server.capabilities.login.login.JwtVerifier.verify", _refusing)
+        refuse_tokens(monkeypatch)
         # The provider would give another one, and so on.
         soon = await browser.open("/page/skill/one")
         assert (soon.status_code, "Your session has ended" in soon.text) == (401, True)
 
 
-async def _refusing(*_: object) -> None:
-    return None
+def refuse_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse all tokens from now on, as if those that were verified had expired."""
+
+    async def verify(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr("server.capabilities.login.login.JwtVerifier.verify", verify)
+    monkeypatch.setattr("server.capabilities.login.login.JwtVerifier.known", lambda *_: None)
 
 
 async def test_a_session_of_the_provider_is_renewed_in_place(
@@ -248,7 +254,7 @@ async def test_a_session_of_the_provider_is_renewed_in_place(
         await browser.log_in_at(provider)
         now = time.time()
         monkeypatch.setattr("server.capabilities.web.visitors.time.time", lambda: now + 400)
-        monkeypatch.setattr("server.capabilities.login.login.JwtVerifier.verify", _refusing)
+        refuse_tokens(monkeypatch)
         assert (await browser.fetch("/page/skill/one")).status_code == 401
         away = await browser.open("/page/skill/one?file=SKILL.md")
         assert away.status_code == 303
