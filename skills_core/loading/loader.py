@@ -293,7 +293,8 @@ def load_content(load: SourceReading, folder: str, before: SkillContent | None) 
     A skill of which only the main file is read is not published.
     """
     main = find_main(load.tree[folder]) or MAIN_FILE
-    reading = SkillReading(load, folder, before.files if before else {})
+    # In one pass: each file is looked up, and there may be thousands.
+    reading = SkillReading(load, folder, dict(before.files.items()) if before else {})
     instructions = _load_main(reading, main, before)
     former = before.main if before is not None else None
     if before is not None and former is not None and former.path != main and _is_pending(reading, main, instructions):
@@ -413,7 +414,7 @@ def load_document(
     The files of the skill include the references in its frontmatter. Returns a `SkillFile` if the file is not a skill.
     """
     folder, _, main = place.rpartition("/")
-    known = {main: before} if isinstance(before, SkillFile) else before.files if before else {}
+    known = {main: before} if isinstance(before, SkillFile) else dict(before.files.items()) if before else {}
     reading = SkillReading(load, folder, known)
     skill = before if isinstance(before, SkillContent) else None
     instructions = _load_document_main(reading, main, kind, before)

@@ -496,7 +496,8 @@ def is_same_skill(old: Skill, new: Skill) -> bool:
     """
     if old is new:
         return True
-    before, after = old.content, new.content
+    before, after = old.content.files, new.content.files
     return (old.server_key, old) == (new.server_key, new) and (
-        before is after or all(before.files[path].fingerprint == file.fingerprint for path, file in after.files.items())
+        before is after
+        or all(one.fingerprint == other.fingerprint for one, other in zip(before.values(), after.values(), strict=True))
     )
