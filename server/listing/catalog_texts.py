@@ -198,9 +198,9 @@ def loading_text(catalog: Catalog) -> str:
     if not catalog.is_loading:
         return ""
     count = f"{counted(len(catalog.offered), 'skill')} so far" if catalog.offered else "none so far"
-    if faults := [found.fault for found in catalog.sources if found.fault]:
-        fault = escape_line(shortened(one_line(faults[0]), _MAX_FAULT))
-        return f"Tell the user that not all skills can be loaded ({fault}): {count}. Loading is retried."
+    if any(found.fault for found in catalog.sources):
+        # Not the fault itself, which is for operators: it may name what callers do not see.
+        return f"Tell the user that loading the skills failed ({count}) and is retried; the server's log says why."
     return f"Skills are still being loaded, {count}: if none fits, ask find_skills again in some seconds."
 
 

@@ -12,6 +12,7 @@ from server.config.settings.model import Settings
 from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW
 from server.limits.pacing import Backoff
+from server.listing.catalog_texts import loading_text
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Change, Library, Progress
 from tests.conftest import write_skill
@@ -60,17 +61,21 @@ async def test_a_load_that_fails_is_told_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = Host(library_at(tmp_path), Settings(), backoff=Backoff(first=0.0, limit=0.0))
-    load, texts = Library.load, list[str]()
+    load, faults, texts = Library.load, list[str](), list[str]()
 
     def loaded(library: Library, *args: float | Callable[[], None]) -> Change:
-        texts.append(str(host.view_called(COMMON_VIEW).catalog.sources[0].fault))
-        if len(texts) < 3:
+        catalog = host.view_called(COMMON_VIEW).catalog
+        faults.append(catalog.sources[0].fault)
+        texts.append(loading_text(catalog))
+        if len(faults) < 3:
             raise RuntimeError("unforeseen")
         return load(library, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Library, "load", loaded)
     await host.load()
-    assert texts == ["", *["RuntimeError: unforeseen"] * 2]
+    assert faults == ["", *["RuntimeError: unforeseen"] * 2]
+    assert ["loading the skills failed (none so far) and is retried" in text for text in texts] == [False, True, True]
+    assert "unforeseen" not in texts[1]
     assert [record.exc_info is not None for record in caplog.records if record.levelname == "ERROR"] == [True] * 2
     assert host.library.is_complete
     assert [skill.name for skill in host.everything.active] == ["a", "b"]
