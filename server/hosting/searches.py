@@ -38,7 +38,7 @@ MAX_SEARCHES: Final = 16
 MAX_OF_ONE: Final = 4
 """Most searches of one principal at once."""
 
-MOST_INDEXED: Final = 500
+MOST_INDEXED: Final = 1000
 """Most skills that a search indexes itself, which takes half a millisecond each; the others are in the background."""
 
 _WORTH_A_FILE: Final = 500
