@@ -42,9 +42,9 @@ TOUCH = (
 
 
 class Told(NamedTuple):
-    """When a client was told of a change, in ms past the debounce, and the server's processor time in ms.
+    """When a client was notified of a change, in ms past the debounce, and the server's processor time in ms.
 
-    The time is None if the client was not told within `TOLD_TIMEOUT`.
+    The time is None if the client was not notified within `TOLD_TIMEOUT`.
     """
 
     ms: float | None
@@ -61,12 +61,12 @@ def changes(place: Place, client: Client) -> list[Row]:
     alone: dict[str, list[Told]] = {"edit": [], "added skill": [], "removed skill": []}
     try:
         for _ in range(TRIALS):
-            alone["edit"].append(_told(client, lambda: mark(place, [path]), lambda: is_marked(client, path)))
+            alone["edit"].append(measure_change(client, lambda: mark(place, [path]), lambda: is_marked(client, path)))
             mark(place, [path], remove=True)
             add, remove = (lambda: _add(place, path, added)), (lambda: _remove(place, added))
-            alone["added skill"].append(_told(client, add, lambda: serves(client, added) is not None))
-            alone["removed skill"].append(_told(client, remove, lambda: serves(client, added) is None))
-        at_once = _told(
+            alone["added skill"].append(measure_change(client, add, lambda: serves(client, added) is not None))
+            alone["removed skill"].append(measure_change(client, remove, lambda: serves(client, added) is None))
+        at_once = measure_change(
             client, lambda: mark(place, many), lambda: all(is_marked(client, each) for each in reversed(many))
         )
     finally:
@@ -84,8 +84,8 @@ def _cost_to_load(place: Place, paths: list[str]) -> Cost:
     return Cost(time.perf_counter() - begin, time.process_time() - cpu)
 
 
-def _told(client: Client, change: Callable[[], None], is_served: Callable[[], bool]) -> Told:
-    """Make a change on a settled server, and wait until the client is told and the server is settled again."""
+def measure_change(client: Client, change: Callable[[], None], is_served: Callable[[], bool]) -> Told:
+    """Make a change on a settled server, and wait until the client is notified and the server is settled again."""
     settle(client.pid)
     client.settle(0)
     before = cpu_seconds(client.pid)

@@ -135,7 +135,7 @@ class Host:
         return progress is not None and monotonic() + progress.seconds_left < self._opening_ends
 
     async def load(self) -> None:
-        """Load what the library has not loaded yet, and return when it is complete; a failure is told, and retried.
+        """Load what the library has not loaded yet, and return when it is complete; report a failure, and retry.
 
         Raises:
             StoppedError: the server ends.

@@ -66,8 +66,8 @@ def _forget_unused(used: Path) -> None:
 class SharedTexts:
     """The index of texts that the searches of all views share: in a file beside the index of skills, if it is worth it.
 
-    Small libraries, and those without an index of skills, have theirs in memory. A library that takes so long to load
-    that somebody asks meanwhile may become a large one.
+    Small libraries, and those without an index of skills, have theirs in memory. A library in which a client searches
+    while it is loaded has a file, because it may become a large one.
     """
 
     def __init__(self, library: Library) -> None:

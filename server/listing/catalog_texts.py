@@ -29,7 +29,7 @@ from skills_core.rendering.catalog import (
     utf16_length,
 )
 from skills_core.rendering.escaping import escape_line
-from skills_core.selection.twins import NO_TWINS
+from skills_core.selection.twins import NO_TWINS, heads
 
 if TYPE_CHECKING:
     from server.config.settings.skills import CatalogSettings
@@ -291,9 +291,8 @@ class _Writer:
         folded = self.twins.folded(
             ordered, lambda skill: (skill.path not in preferred, ranks.get(skill.source.root, len(ranks)))
         )
-        away = {skill.path for others in folded.values() for skill in others}
-        heads = (skill for skill in ordered if skill.path not in away)
-        return fit_entries(rooms, heads, self.settings.entry_limit, {path: len(each) for path, each in folded.items()})
+        alike = {path: len(each) for path, each in folded.items()}
+        return fit_entries(rooms, heads(ordered, folded), self.settings.entry_limit, alike)
 
     def beside_stubs(self) -> CatalogTexts:
         """Return the texts without the catalog, which the client's own list of skills has."""

@@ -16,6 +16,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from server.hosting.interpreter import short_turns
+
 if TYPE_CHECKING:
     from server.protocol.early_answers import EarlyAnswer
 
@@ -69,9 +71,6 @@ def claimed_pipes() -> Generator[tuple[int, int]]:
 
 _MAX_BYTES = 1 << 18
 # Beyond this much that waits for the SDK's server, or for the client to read, nothing more is read.
-
-_SWITCH_SECONDS = 0.001
-# The thread that imports never waits, and would make each step of an answer take Python's usual five milliseconds.
 
 
 def answer_while_loading(
@@ -188,15 +187,14 @@ def _loading(load: Callable[[], object]) -> Iterator[int]:
         finally:
             os.close(end_write)
 
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    thread = threading.Thread(target=run, name="load")
-    thread.start()
-    try:
-        yield end_read
-    finally:
-        thread.join()
-        os.close(end_read)
-        sys.setswitchinterval(interval)
+    # The thread that imports never waits.
+    with short_turns():
+        thread = threading.Thread(target=run, name="load")
+        thread.start()
+        try:
+            yield end_read
+        finally:
+            thread.join()
+            os.close(end_read)
     if faults:
         raise faults[0]

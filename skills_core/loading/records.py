@@ -64,7 +64,7 @@ def _plain(value: object) -> str | bytes:
 
 @lru_cache(maxsize=256)
 def _from_plain(kind: type, value: object) -> Path | Fingerprint:
-    # Most often, a file has the fingerprint of its folder's listing; both are in one entry, and become one object.
+    # Most links of a source have the same root, which becomes one object.
     if kind is Fingerprint and isinstance(value, bytes) and len(value) == len(UNKNOWN_FINGERPRINT):
         return Fingerprint(value)
     if kind is Path and isinstance(value, str):

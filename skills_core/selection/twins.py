@@ -210,5 +210,11 @@ class Twins:
         return folded
 
 
+def heads(skills: Iterable[Skill], folded: Mapping[str, Sequence[Skill]]) -> list[Skill]:
+    """Return those of `skills` for which no other one stands by `Twins.folded`."""
+    away = {id(skill) for others in folded.values() for skill in others}
+    return [skill for skill in skills if id(skill) not in away]
+
+
 NO_TWINS: Final = Twins()
 """None are alike, or not known to be."""

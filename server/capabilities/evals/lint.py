@@ -185,7 +185,7 @@ def duplicates(skills: Sequence[Skill]) -> tuple[Duplicates, ...]:
         *(
             Duplicates(DuplicateKind.ALIKE, group, found.least)
             for found in alike(signatures)
-            # Of equal bodies is told already.
+            # Groups of equal bodies are reported already.
             if (group := tuple(skills[number] for number in found.members)) not in bodies
         ),
         *(

@@ -187,23 +187,29 @@ class Login:
         Raises:
             ProviderUnavailableError: the identity provider cannot be asked.
         """
-        why = ""
-        if len(token) > _MAX_TOKEN or not token.isascii():
-            why = f"it is longer than {_MAX_TOKEN} characters" if token.isascii() else "it is not ASCII"
-        elif token.startswith(PREFIX):
-            if self._static is not None:
-                return await self._static.current(token)
-            why = "it is one of `skillserve token`, and login.tokens is off"
-        elif self._jwt is not None and looks_like_jwt(token):
-            return await self._jwt.verify(token)
-        elif self._introspection is not None:
-            return await self._introspection.verify(token, address)
-        elif self._jwt is not None:
-            why = "it is not a JWT, and login.introspection_url is not set"
-        else:
-            why = f"it does not begin with {PREFIX} as those of `skillserve token`, and login.issuer is not set"
-        self._refusals.token(token, why)
+        verifier = self._verifier_of(token)
+        if isinstance(verifier, StaticTokens):
+            return await verifier.current(token)
+        if isinstance(verifier, JwtVerifier):
+            return await verifier.verify(token)
+        if isinstance(verifier, Introspection):
+            return await verifier.verify(token, address)
+        self._refusals.token(token, verifier)
         return None
+
+    def _verifier_of(self, token: str) -> StaticTokens | JwtVerifier | Introspection | str:
+        """Return what verifies a token with this text, or why nothing does."""
+        if len(token) > _MAX_TOKEN or not token.isascii():
+            return f"it is longer than {_MAX_TOKEN} characters" if token.isascii() else "it is not ASCII"
+        if token.startswith(PREFIX):
+            return self._static or "it is one of `skillserve token`, and login.tokens is off"
+        if self._jwt is not None and looks_like_jwt(token):
+            return self._jwt
+        if self._introspection is not None:
+            return self._introspection
+        if self._jwt is not None:
+            return "it is not a JWT, and login.introspection_url is not set"
+        return f"it does not begin with {PREFIX} as those of `skillserve token`, and login.issuer is not set"
 
     async def authenticate(self, scope: Scope) -> LoginToken | LoginRefusal:
         """Return the token of a request, or why the request is refused."""
@@ -226,15 +232,13 @@ class Login:
 
     def _known(self, text: str) -> LoginToken | None:
         """Return the token with this text if it is known to be valid, and sufficient, without asking anybody."""
-        if len(text) > _MAX_TOKEN or not text.isascii():
-            return None
-        if text.startswith(PREFIX):
-            return None if self._static is None else self._static.known(text)
-        if self._jwt is not None and looks_like_jwt(text):
-            token = self._jwt.known(text)
-        else:
-            token = None if self._introspection is None else self._introspection.known(text)
-        return token if token is not None and self._scopes <= token.principal.scopes else None
+        verifier = self._verifier_of(text)
+        token = None if isinstance(verifier, str) else verifier.known(text)
+        return token if token is not None and self._has_scopes(token) else None
+
+    def _has_scopes(self, token: LoginToken) -> bool:
+        # Static tokens have roles instead of scopes.
+        return token.principal.kind is PrincipalKind.TOKEN or self._scopes <= token.principal.scopes
 
     async def _logged(self, scope: Scope) -> LoginToken | LoginRefusal:
         result = await self._verify(scope)
@@ -255,8 +259,7 @@ class Login:
             return LoginRefusal.UNAVAILABLE
         if token is None:
             return LoginRefusal.INVALID
-        # Static tokens have roles instead of scopes.
-        if token.principal.kind is not PrincipalKind.TOKEN and not self._scopes <= token.principal.scopes:
+        if not self._has_scopes(token):
             missing = " ".join(sorted(self._scopes - token.principal.scopes))
             self._refusals.request(
                 f"the token lacks a scope of login.required_scopes: {missing}", sender=token.principal.subject

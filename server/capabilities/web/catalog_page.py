@@ -17,6 +17,7 @@ from urllib.parse import quote
 from server.hosting.views import PerView
 from server.html.paging import Paged, page_number, paged
 from skills_core.selection.policy import SelectionPolicy
+from skills_core.selection.twins import heads
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -165,8 +166,7 @@ class SkillList:
         alike: Mapping[str, Sequence[Skill]] = {}
         if total > PAGE_SIZE:
             alike = view.alike_among(chosen)
-            away = {id(skill) for others in alike.values() for skill in others}
-            chosen = [skill for skill in chosen if id(skill) not in away]
+            chosen = heads(chosen, alike)
         return FoundSkills(
             page=paged(chosen, PAGE_SIZE, choice.page, "/", choice.query),
             total=total,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from server.access import Principal
     from server.capabilities.web.login_pages import Endpoint
     from server.capabilities.web.visitors import Visitor
-    from server.capability import HttpContext, PageTab
+    from server.capability import HttpContext, PageAction, PageTab
     from server.hosting.host import Host
     from skills_core.skills.skill import Skill
 
@@ -155,6 +155,14 @@ class WebPage(HttpPart):
         return {each.name: each.page(self._host) for each in CAPABILITIES if each.page is not None}
 
     @cached_property
+    def _tabs(self) -> Mapping[str, PageTab]:
+        return {tab.key: tab for each in self._parts.values() for tab in each.tabs}
+
+    @cached_property
+    def _actions(self) -> Mapping[str, PageAction]:
+        return {action.key: action for each in self._parts.values() for action in each.actions}
+
+    @cached_property
     def _templates(self) -> Environment:
         loaders = {name: PackageLoader(f"server.capabilities.{name}") for name in self._parts}
         names: dict[str, Any] = {
@@ -244,7 +252,7 @@ class WebPage(HttpPart):
         )
 
     def _page(self, template: str, visitor: Visitor | None, status: int = 200, **values: Any) -> Response:  # noqa: ANN401
-        tabs = [tab for each in self._parts.values() for tab in each.tabs if visitor and _sees(visitor, tab)]
+        tabs = [tab for tab in self._tabs.values() if visitor and _sees(visitor, tab)]
         page = self._templates.get_template(template)
         return HTMLResponse(page.render(tabs=tabs, visitor=visitor, **values), status)
 
@@ -306,8 +314,7 @@ class WebPage(HttpPart):
         )
 
     async def _tab(self, request: Request, visitor: Visitor) -> Response:
-        visit, key = self._visit(request, visitor), request.path_params["key"]
-        tab = next((tab for each in self._parts.values() for tab in each.tabs if tab.key == key), None)
+        visit, tab = self._visit(request, visitor), self._tabs.get(request.path_params["key"])
 
         def make() -> Response:
             values = tab.show(visit) if tab is not None and _sees(visitor, tab) else None
@@ -318,8 +325,7 @@ class WebPage(HttpPart):
         return await self._in_turn(make)
 
     async def _act(self, request: Request, visitor: Visitor) -> Response:
-        key = request.path_params["key"]
-        action = next((action for each in self._parts.values() for action in each.actions if action.key == key), None)
+        action = self._actions.get(request.path_params["key"])
         if action is None:
             return self._missing(visitor, "There is no such action.")
         if not visitor.may_change:

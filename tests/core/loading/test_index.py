@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -146,6 +146,14 @@ def test_only_its_user_can_read_the_file(source: Source, path: Path) -> None:
     assert state.entries
 
 
+@contextmanager
+def changing_source(*, follow: bool) -> Iterator[tuple[Disk, Source, Path]]:
+    """Yield a disk to change, a source of all that is on it, and the path of an index; new for each example."""
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
+        disk, path = Disk(Path(space).resolve()), Path(space).resolve() / "cache" / "index.db"
+        yield disk, Source(disk.root, follow_symlinks=follow, kinds=frozenset(SkillKind)), path
+
+
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), min_size=1, max_size=5), follow=st.booleans())
 def test_a_start_with_an_index_is_a_start_without(
@@ -154,9 +162,7 @@ def test_a_start_with_an_index_is_a_start_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("skills_core.loading.loader._RACY_NS", -3_600_000_000_000)
-    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
-        disk, path = Disk(Path(space).resolve()), Path(space).resolve() / "cache" / "index.db"
-        source = Source(disk.root, follow_symlinks=follow, kinds=frozenset(SkillKind))
+    with changing_source(follow=follow) as (disk, source, path):
         running = SourceIndex(path, least=0)
         loaded = load_source(source)
         for step in steps:
@@ -463,9 +469,7 @@ def test_saving_what_changed_leaves_what_saving_all_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("skills_core.loading.loader._RACY_NS", -3_600_000_000_000)
-    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
-        disk, path = Disk(Path(space).resolve()), Path(space).resolve() / "cache" / "index.db"
-        source = Source(disk.root, follow_symlinks=follow, kinds=frozenset(SkillKind))
+    with changing_source(follow=follow) as (disk, source, path):
         machine = Environment(os="linux", has_bin=lambda _: True)
         library = Library([source], lambda: machine, index=SourceIndex(path, least=0))
         library.save_index()

@@ -1,4 +1,4 @@
-"""A reload that changes many skills is told like one that changes few, and requests go on meanwhile."""
+"""A reload that changes many skills notifies like one that changes few, and requests are answered meanwhile."""
 
 from __future__ import annotations
 

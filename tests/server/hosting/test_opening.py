@@ -1,4 +1,4 @@
-"""A library that is being loaded: requests wait only while it can be whole soon, and a failure is told and retried."""
+"""A library that is being loaded: requests wait while it can be whole soon, and a failure is reported and retried."""
 
 from __future__ import annotations
 
