@@ -377,7 +377,8 @@ class _Loading:
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
-        for name in self.before.tree.get(folder, Listing()).file_names:
+        known = self.before.tree.get(folder)
+        for name in known.file_names if known is not None else ():
             place = join(folder, name)
             self.entered.add(place)
             self.texts.pop(place, None)
@@ -386,8 +387,9 @@ class _Loading:
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
             place = join(folder, name)
             self.entered.add(place)
-            known = self.before.texts.get(place) or self.before.documents.get(place)
-            loaded = load_document(self.reading, place, kind, known)
+            loaded = load_document(
+                self.reading, place, kind, self.before.texts.get(place) or self.before.documents.get(place)
+            )
             if isinstance(loaded, SkillContent):
                 self.contents[place] = self.documents[place] = loaded
             else:
