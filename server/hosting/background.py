@@ -115,11 +115,17 @@ class SearchPreparation:
         views: Callable[[], Sequence[View]],
         then: Callable[[View], Awaitable[None]],
         background: Background,
+        is_whole: Callable[[], bool],
     ) -> None:
-        """Do nothing yet; `views` returns those whose search is kept ready, and `then` is called after a comparison."""
+        """Do nothing yet; `views` returns those whose search is kept ready, and `then` is called after a comparison.
+
+        Until `is_whole`, skills are indexed and not compared: the comparison would delay the rest of them, and be made
+        again with these.
+        """
         self._views = views
         self._then = then
         self._background = background
+        self._is_whole = is_whole
         self._due = anyio.Event()
         self._compare_from = -math.inf
 
@@ -134,7 +140,7 @@ class SearchPreparation:
             self._due = anyio.Event()
             for view in self._views():
                 await self._prepare(view, compare=False)
-            rest = self._compare_from - time.monotonic()
+            rest = self._compare_from - time.monotonic() if self._is_whole() else math.inf
             if rest <= 0:
                 await self._compare()
                 rest = math.inf

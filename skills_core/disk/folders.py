@@ -118,6 +118,10 @@ class Listing:
         """The names of the files with their fingerprints; None where the scan did not ask for fingerprints."""
         return [(name, self._fingerprint(number)) for number, name in enumerate(self.file_names)]
 
+    def has_file(self, name: str) -> bool:
+        """Tell whether there is a file with this name."""
+        return f"/{name}/" in f"/{self.names}"
+
     def file(self, name: str) -> tuple[str, Fingerprint | None] | None:
         """Return the entry of a file, None if there is none."""
         number = _numbers(self.names).get(name)
@@ -185,17 +189,17 @@ def find_main(listing: Listing) -> str | None:
 
     A main file that is a link or a special file makes the folder an invalid skill.
     """
-    names = [*listing.file_names, *(name for name, _ in listing.refused)]
-    return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if name in names), None)
+    refused = [name for name, _ in listing.refused]
+    return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if listing.has_file(name) or name in refused), None)
 
 
-def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing = _NOTHING_KNOWN) -> Listing:
+def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing | None = None) -> Listing:
     """Return the listing of a folder; see `Listing` for `fingerprints`, and `ListingBuilder` for `known`.
 
     Raises:
         OSError: the folder cannot be read completely.
     """
-    found = ListingBuilder(known)
+    found = ListingBuilder(known or _NOTHING_KNOWN)
     for entry in entries:
         name = _kept_name(entry.name)
         if name is None:

@@ -154,7 +154,7 @@ class SkillReading:
         now = time.time_ns()
         linked = self._locate(path)
         raw, fingerprint = self.load.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
-        settled = max(fingerprint.mtime_ns, fingerprint.ctime_ns) < now - _RACY_NS
+        settled = fingerprint.changed_ns < now - _RACY_NS
         sha256 = hashlib.sha256(raw).digest()
         self.files[path] = SkillFile(path, len(raw), sha256, _is_text(raw), fingerprint, settled, linked)
         return raw

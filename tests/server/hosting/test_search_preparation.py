@@ -59,6 +59,34 @@ async def test_skills_are_indexed_after_each_change_and_compared_after_a_rest(
     assert prepared == [("indexed", 1), ("compared", 1), *((step, count) for count in (2, 3) for step in steps)]
 
 
+async def test_skills_are_compared_when_all_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
+    prepared: list[tuple[bool, int]] = []
+    indexed, compared = threading.Event(), threading.Event()
+
+    def noted(view: View, _pause: Callable[[], None], *, compare: bool) -> None:
+        prepared.append((compare, len(view.catalog.offered)))
+        (compared if compare else indexed).set()
+
+    monkeypatch.setattr(View, "prepare_search", noted)
+    for name in ("one", "two", "three"):
+        write(tmp_path, name)
+    library = Library(explicit_sources([tmp_path]), current_environment, later=True)
+    library.load(0)
+    host = Host(library, make_settings(watch=WatchMode.OFF))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.work)
+        assert await anyio.to_thread.run_sync(indexed.wait, 30)
+        # Another turn, so that one that compares would have come.
+        indexed.clear()
+        host._search_preparation.refresh()
+        assert await anyio.to_thread.run_sync(indexed.wait, 30)
+        await host.load()
+        assert await anyio.to_thread.run_sync(compared.wait, 30)
+        tasks.cancel_scope.cancel()
+    assert [count for compare, count in prepared if compare] == [3]
+
+
 def test_a_search_answers_while_the_preparation_pauses(tmp_path: Path) -> None:
     for number in range(20):
         write(tmp_path, f"skill-{number}")
