@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from weakref import ref
 
 from skills_core.catalog.conflicts import Settlement
-from skills_core.catalog.filter import hide_alike, keeps_name, visible_skills
+from skills_core.catalog.filter import Relations, hide_alike, keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_path, is_same_skill
 from skills_core.skills.withheld_files import files_for_models
@@ -103,6 +103,7 @@ class Catalog:
     _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
     _origin: _Origin | None = field(init=False, compare=False, default=None)
+    _relations: Relations | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         for name, (belongs, order) in _LISTS.items():
@@ -151,6 +152,7 @@ class Catalog:
             "_keys": _replaced(self._keys, (each.key for each in old), (each.key for each in new)),
             "_paths": _replaced(self._paths, (each.path for each in old), (each.path for each in new)),
             "_depth": max(self._depth, _depth(new)),
+            "_relations": None,
             "_origin": _Origin(ref(self), tuple(sorted(map(order_of, gone))), tuple(sorted(come, key=order_of))),
         }.items():
             object.__setattr__(catalog, name, value)
@@ -190,7 +192,8 @@ class Catalog:
         source whose skills are all hidden is hidden as well; the others count the skills that are left. As soon as
         one skill is hidden there are no `problems`, since they name paths whatever skill these would belong to.
         """
-        skills = visible_skills(self.skills, admits, (found.source.root for found in self.sources))
+        roots = (found.source.root for found in self.sources)
+        skills = visible_skills(self.skills, admits, roots, self._related)
         if skills is self.skills:
             return self
         skills = tuple(sorted(skills, key=order_of))
@@ -201,6 +204,14 @@ class Catalog:
             if counts[found.source.root] or not found.skills
         )
         return Catalog(skills, (), sources)
+
+    def _related(self) -> Relations:
+        """Return what all restricted catalogs look up, from the first of them on."""
+        found = self._relations
+        if found is None:
+            found = Relations(self.skills)
+            object.__setattr__(self, "_relations", found)
+        return found
 
     def shows_same(self, before: Catalog, admits: Callable[[Skill], bool]) -> bool:
         """Tell whether `restricted` is known to show the same of this catalog as of `before`, of which it was made.
