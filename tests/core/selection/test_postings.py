@@ -5,25 +5,28 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import threading
 from array import array
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import SelectionPolicy
+from skills_core.selection import postings, ranking
 from skills_core.selection.bm25 import SkillRows, count_members
 from skills_core.selection.postings import Postings, TextIndex
 from skills_core.selection.ranking import SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from skills_core import Library, Skill
+    from skills_core import Library, Skill, SkillContent
 
 QUERIES = ("pdf", "fill the form of numbers", "word3 word7 number", "common rare4")
 
@@ -87,12 +90,12 @@ def test_what_another_search_adds_meanwhile_changes_nothing(
     one.select(skills[:5], "pdf")
     read = texts.postings
 
-    def postings(stem: str) -> Postings:
+    def meanwhile(stem: str) -> Postings:
         monkeypatch.undo()
         other.select(skills, "number")
         return read(stem)
 
-    monkeypatch.setattr(texts, "postings", postings)
+    monkeypatch.setattr(texts, "postings", meanwhile)
     assert answers(one, skills[:5]) == answers(SkillSearch(), skills[:5])
 
 
@@ -187,6 +190,74 @@ def test_a_search_over_some_leaves_others_out_until_they_are_indexed(skills: tup
     search.warm(skills, lambda: paused.append(1))
     assert search.unsearched == 0
     assert len(paused) >= 20
+    assert answers(search, skills) == answers(SkillSearch(), skills)
+
+
+@pytest.mark.parametrize("step", ["_found", "_add_segment"])
+def test_a_search_does_not_wait_for_what_is_looked_up_and_indexed_meanwhile(
+    skills: tuple[Skill, ...], path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    search = SkillSearch(texts=TextIndex(path))
+    search.warm(skills[:10])
+    act, reached, searched = getattr(postings, step), threading.Event(), threading.Event()
+
+    def waiting(*args: object) -> object:
+        reached.set()
+        assert searched.wait(30)
+        return act(*args)
+
+    monkeypatch.setattr(postings, step, waiting)
+    with ThreadPoolExecutor(2) as threads:
+        warming = threads.submit(search.warm, skills)
+        assert reached.wait(30)
+        try:
+            assert threads.submit(search.select, skills[:10], "pdf").result(30)
+        finally:
+            searched.set()
+        warming.result(30)
+    assert answers(search, skills) == answers(SkillSearch(), skills)
+
+
+def test_what_a_search_waits_for_is_bounded_by_a_number_of_skills(
+    skills: tuple[Skill, ...], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SkillSearch(texts=TextIndex(path)).warm(skills)
+    monkeypatch.setattr(ranking, "_BATCH", 4)
+    monkeypatch.setattr(ranking, "_LOOKED_UP", 3)
+    texts = TextIndex(path)
+    search = SkillSearch(texts=texts, at_once=0)
+    find, place = texts.rows_of, SkillRows.place
+    looked_up, placed, unsearched = list[int](), list[int](), list[int]()
+
+    def finding(keys: Sequence[bytes]) -> list[int]:
+        looked_up.append(len(keys))
+        return find(keys)
+
+    def placing(rows: SkillRows, contents: Sequence[SkillContent], *given: Any) -> None:
+        placed.append(len(contents))
+        place(rows, contents, *given)
+
+    def pause() -> None:
+        search.select(skills, "pdf")
+        unsearched.append(search.unsearched)
+
+    monkeypatch.setattr(texts, "rows_of", finding)
+    monkeypatch.setattr(SkillRows, "place", placing)
+    search.select(skills, "pdf")
+    assert (looked_up, placed) == ([3], [3])
+    search.warm(skills, pause, compare=False)
+    assert max(looked_up) == max(placed) == 4
+    assert unsearched == [23, 19, 15, 11, 7, 3, 0]
+
+
+def test_what_is_indexed_ahead_is_what_is_searched_since(skills: tuple[Skill, ...], path: Path) -> None:
+    search = SkillSearch(texts=TextIndex(path), at_once=0)
+
+    def pause() -> None:
+        answers(search, skills)
+
+    search.warm(skills[:10], pause)
+    assert search.unsearched == 0
     assert answers(search, skills) == answers(SkillSearch(), skills)
 
 
