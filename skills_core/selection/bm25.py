@@ -11,7 +11,7 @@ import logging
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nlargest
@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import FileUnavailableError, SkillChangedError
-from skills_core.selection.fulltext import FIELDS, texts_of, texts_without_body
+from skills_core.selection.fulltext import FIELDS, pieces_of, texts_of, texts_without_body
 from skills_core.selection.policy import Band
 from skills_core.selection.postings import FIELD_BITS
 from skills_core.selection.twins import signature
 
 if TYPE_CHECKING:
+    from skills_core.selection.fulltext import Pieces
     from skills_core.selection.policy import SelectionPolicy
     from skills_core.selection.postings import Counts, Postings, TextIndex
     from skills_core.skills.skill import Skill, SkillContent
@@ -49,6 +50,9 @@ _MAX_POSTINGS = 20_000
 
 _MAX_FOUND = 2_000
 # Of these, the best so far.
+
+_COUNTED = 32
+# Contents whose words are counted at once: each brings some unknown words, and to ask for their stems takes a while.
 
 _MANY_GAPS = 16
 # Looking up a row that is no member costs as much as looking at this many rows.
@@ -112,6 +116,18 @@ def key_of(content: SkillContent, *, has_body: bool = True) -> bytes:
         digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     digest.update(body.encode("utf-8", "surrogatepass") if has_body else b"\0")
     return digest.digest()
+
+
+def _read(content: SkillContent, *, sign: bool) -> tuple[bytes, Pieces, bytes | None]:
+    """Return the key and the pieces of a content, and its signature if it can be made."""
+    try:
+        texts = texts_of(content)
+    except (SkillChangedError, FileUnavailableError) as error:
+        # The reload that is due brings another content.
+        logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
+        return key_of(content, has_body=False), pieces_of(texts_without_body(content)), None
+    signed = signature(texts[_DESCRIPTION], texts[_BODY]) if sign else None
+    return key_of(content), pieces_of(texts), signed
 
 
 class SkillRows:
@@ -200,15 +216,22 @@ class SkillRows:
         return self.texts.rows_of([*map(key_of, contents)])
 
     def read(self, content: SkillContent, *, sign: bool = False) -> Indexed:
-        """Return what to index of a content, without the body if it cannot be read. Any thread may call it."""
-        try:
-            texts = texts_of(content)
-        except (SkillChangedError, FileUnavailableError) as error:
-            # The reload that is due brings another content.
-            logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
-            return key_of(content, has_body=False), self.texts.count(texts_without_body(content)), None
-        signed = signature(texts[_DESCRIPTION], texts[_BODY]) if sign else None
-        return key_of(content), self.texts.count(texts), signed
+        """Return what to index of a content, like `read_all`."""
+        return self.read_all([content], sign=sign)[0]
+
+    def read_all(
+        self, contents: Sequence[SkillContent], pause: Callable[[], None] = lambda: None, *, sign: bool = False
+    ) -> list[Indexed]:
+        """Return what to index of contents, without a body that cannot be read. Any thread may call it."""
+        read: list[Indexed] = []
+        for begin in range(0, len(contents), _COUNTED):
+            found: list[tuple[bytes, Pieces, bytes | None]] = []
+            for content in contents[begin : begin + _COUNTED]:
+                pause()
+                found.append(_read(content, sign=sign))
+            counts = self.texts.count([pieces for _, pieces, _ in found])
+            read += ((key, count, signed) for (key, _, signed), count in zip(found, counts, strict=True))
+        return read
 
     def index(self, read: Sequence[Indexed]) -> list[int]:
         """Index what was read of contents, and return their rows. Any thread may call it."""

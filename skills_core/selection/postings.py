@@ -26,15 +26,19 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from threading import RLock
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zlib import crc32
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import make_private
-from skills_core.selection.fulltext import FIELDS, Stems, counted_pieces
+from skills_core.selection.fulltext import FIELDS, Stems
 from skills_core.selection.twins import checked_signature
+
+if TYPE_CHECKING:
+    from skills_core.selection.fulltext import Pieces
 
 logger = logging.getLogger(__name__)
 
@@ -148,20 +152,10 @@ class TextIndex:
         """Return the row of each key; 0 if it is not indexed."""
         return self._beside_searches(lambda writer: self._noted(_found(writer, keys)))
 
-    def count(self, texts: Sequence[str]) -> Counts:
-        """Count the stems of a content's texts, which are in the order of `fulltext.FIELDS`. Any thread may call it."""
-        length, packed = 0, dict[str, int]()
-        counted = [*map(counted_pieces, texts)]
-        stems = self.stems.known(set().union(*counted))
-        for number, (pieces, weight) in enumerate(zip(counted, _WEIGHTS, strict=True)):
-            one, bit = weight << FIELD_BITS, 1 << number
-            for piece, times in pieces.items():
-                for stem in stems[piece]:
-                    length += times
-                    packed[stem] = packed.get(stem, 0) + one * times | bit
-        if packed and max(packed.values()) > _MOST:
-            packed = {stem: min(count, _MOST & ~_BITS | count & _BITS) for stem, count in packed.items()}
-        return Counts(length, packed)
+    def count(self, contents: Sequence[Pieces]) -> list[Counts]:
+        """Count the stems of contents, of several at once in less time. Any thread may call it."""
+        stems = self.stems.known(set[str]().union(*chain.from_iterable(contents)))
+        return [_counts(pieces, stems) for pieces in contents]
 
     def add(self, counts: Mapping[bytes, Counts], signatures: Mapping[bytes, bytes] | None = None) -> list[int]:
         """Index contents that are not indexed yet, by key; return their rows.
@@ -342,6 +336,21 @@ def _transaction(database: sqlite3.Connection) -> Iterator[None]:
             database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
+
+
+def _counts(fields: Pieces, stems: Mapping[str, Sequence[str]]) -> Counts:
+    length, packed = 0, dict[str, int]()
+    # The innermost loop of indexing.
+    known = packed.get
+    for number, (pieces, weight) in enumerate(zip(fields, _WEIGHTS, strict=True)):
+        one, bit = weight << FIELD_BITS, 1 << number
+        for piece, times in pieces.items():
+            for stem in stems[piece]:
+                length += times
+                packed[stem] = known(stem, 0) + one * times | bit
+    if packed and max(packed.values()) > _MOST:
+        packed = {stem: min(count, _MOST & ~_BITS | count & _BITS) for stem, count in packed.items()}
+    return Counts(length, packed)
 
 
 def _found(database: sqlite3.Connection, keys: Iterable[bytes]) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skills_core.selection.bm25 import Hit, Indexed, QueryTerms, SkillRows
+from skills_core.selection.bm25 import Hit, QueryTerms, SkillRows
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
@@ -204,11 +204,7 @@ class SkillSearch:
             contents, generation = index.lacking(_BATCH), index.generation
         rows = index.look_up(contents)
         new = [content for content, row in zip(contents, rows, strict=True) if not row]
-        read: list[Indexed] = []
-        for content in new:
-            pause()
-            read.append(index.read(content, sign=True))
-        rows = _with_new(rows, index.index(read) if read else ())
+        rows = _with_new(rows, index.index(index.read_all(new, pause, sign=True)) if new else ())
         with self._lock:
             index.place(contents, rows, generation)
         return bool(contents)
@@ -319,8 +315,9 @@ class SkillSearch:
     def _fill(self, index: SkillRows) -> None:
         while contents := index.lacking(_BATCH):
             rows = index.look_up(contents)
-            read = [index.read(content) for content, row in zip(contents, rows, strict=True) if not row]
-            index.place(contents, _with_new(rows, index.index(read) if read else ()), index.generation)
+            new = [content for content, row in zip(contents, rows, strict=True) if not row]
+            rows = _with_new(rows, index.index(index.read_all(new)) if new else ())
+            index.place(contents, rows, index.generation)
             if not index.is_current:
                 return
 

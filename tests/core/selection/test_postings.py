@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from skills_core import SelectionPolicy
 from skills_core.selection import postings, ranking
 from skills_core.selection.bm25 import SkillRows, count_members
+from skills_core.selection.fulltext import pieces_of
 from skills_core.selection.postings import Postings, TextIndex
 from skills_core.selection.ranking import SkillSearch
 
@@ -62,10 +63,10 @@ def test_an_index_in_a_file_finds_what_one_in_memory_finds_and_is_read_again(
     expected = answers(SkillSearch(), skills)
     assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
 
-    def read(_: object) -> object:
+    def read(*_: object, **__: object) -> object:
         raise AssertionError("indexed again")
 
-    monkeypatch.setattr(SkillRows, "read", read)
+    monkeypatch.setattr(SkillRows, "read_all", read)
     assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
 
 
@@ -294,7 +295,7 @@ def test_postings_do_not_depend_on_how_contents_are_added(data: st.DataObject) -
     words = st.lists(st.sampled_from(["pdf", "forms", "form", "tests"]), max_size=4).map(" ".join)
     contents = data.draw(st.lists(st.tuples(words, words, words, words), min_size=1, max_size=40))
     together, apart = TextIndex(), TextIndex()
-    counts = {b"%d" % number: together.count(texts) for number, texts in enumerate(contents)}
+    counts = {b"%d" % number: each for number, each in enumerate(together.count([*map(pieces_of, contents)]))}
     keys = list(counts)
     together.add(counts)
     while keys:
@@ -308,7 +309,8 @@ def test_postings_do_not_depend_on_how_contents_are_added(data: st.DataObject) -
 
 def test_another_process_may_join_what_one_knows_with_what_it_does_not(path: Path) -> None:
     one, other = TextIndex(path), TextIndex(path)
-    counts = {b"%d" % number: one.count(("pdf", "", "", "")) for number in range(5)}
+    (counted,) = one.count([pieces_of(("pdf", "", "", ""))])
+    counts = {b"%d" % number: counted for number in range(5)}
     rows = one.add({key: counts[key] for key in (b"0", b"1")})
     other.add(counts)
     assert postings_of(one, ["pdf"])[0][0] == rows
@@ -319,7 +321,7 @@ def test_another_process_may_join_what_one_knows_with_what_it_does_not(path: Pat
 def test_words_are_those_of_the_full_text_index(texts: list[str]) -> None:
     texts = [each.encode("utf-8", "replace").decode() for each in texts]
     index = TextIndex()
-    length, packed = index.count(texts)
+    ((length, packed),) = index.count([pieces_of(texts)])
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE VIRTUAL TABLE texts USING fts5(a, b, c, d, tokenize='porter unicode61')")
         database.execute("CREATE VIRTUAL TABLE words USING fts5vocab(texts, instance)")
@@ -334,7 +336,8 @@ def test_words_are_those_of_the_full_text_index(texts: list[str]) -> None:
 
 def test_a_word_that_comes_very_often_keeps_its_fields() -> None:
     index = TextIndex()
-    index.add({b"key": index.count(("pdf", "", "", "pdf " * 100_000))})
+    (counted,) = index.count([pieces_of(("pdf", "", "", "pdf " * 100_000))])
+    index.add({b"key": counted})
     (packed,) = index.postings("pdf").packed
     assert packed & 15 == 0b1001
     assert packed >> 4 > 4000
