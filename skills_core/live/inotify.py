@@ -14,6 +14,7 @@ import errno
 import os
 import select
 import struct
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -163,7 +164,7 @@ class FolderEvents:
                         continue
                     names.append(entry.name)
                     if entry.is_dir(follow_symlinks=False):
-                        self._waiting.append((watch, entry.name, is_new))
+                        self._waiting.append((watch, sys.intern(entry.name), is_new))
         except OSError as error:
             if error.errno not in _PASSED_OVER:
                 raise
