@@ -9,7 +9,6 @@ description of `find_skills`.
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from skills_core.rendering.catalog import (
 )
 from skills_core.rendering.escaping import escape_line
 from skills_core.selection.twins import NO_TWINS, heads
+from skills_core.sharing import shared
 
 if TYPE_CHECKING:
     from server.config.settings.skills import CatalogSettings
@@ -125,8 +125,8 @@ def _said_by(named: tuple[str, tuple[str, ...], str]) -> _Said:
 
 
 def _kept(words: Iterable[str]) -> tuple[str, ...]:
-    """Return words as they are kept for thousands of skills: each is one object, and a tuple is smaller than a set."""
-    return tuple(map(sys.intern, words))
+    """Return words as thousands of skills keep them: equal ones are one object, and a tuple is smaller than a set."""
+    return tuple(map(shared, words))
 
 
 def _distinct_words(name: str, triggers: tuple[str, ...]) -> set[str]:
