@@ -89,7 +89,8 @@ class Listing:
         if len(self.fingerprints) != FINGERPRINT_SIZE * self.names.count("/"):
             raise ValueError("there is not one fingerprint for each file")
         object.__setattr__(self, "names", shared(self.names))
-        object.__setattr__(self, "folders", shared(self.folders))
+        # Each one also: the skill in a folder has its name.
+        object.__setattr__(self, "folders", shared(tuple(map(shared, self.folders))))
 
     @classmethod
     def of(
