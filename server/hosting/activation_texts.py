@@ -134,9 +134,11 @@ class ActivationTexts:
             self._due = anyio.Event()
 
     def _is_missing(self, skill: Skill, recipient: Recipient) -> bool:
-        """Tell whether a text is not there, and would displace no other."""
+        """Tell whether a text is not there, and may be: of a library that is loaded in parts, only the first ones."""
         kept = self._kept.get((skill.path, recipient))
-        return (kept is None or kept.skill is not skill) and self._free > skill.body_length
+        if kept is None:
+            return len(self._kept) < MAX_PREPARED * len(self._clients) and self._free > skill.body_length
+        return kept.skill is not skill and self._free > skill.body_length
 
     async def _prepare(self, skill: Skill, recipient: Recipient) -> None:
         try:
