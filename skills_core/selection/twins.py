@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from operator import eq
 from struct import pack
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
@@ -190,24 +190,23 @@ class Twins:
         group = self._of.get(skill.path, ())
         return group if any(each is skill for each in group) else (skill,)
 
-    def folded(
-        self, skills: Iterable[Skill], before: Callable[[Skill], Any] | None = None
-    ) -> Mapping[str, tuple[Skill, ...]]:
+    def group_of(self, skill: Skill) -> Sequence[Skill]:
+        """Return the skills that were alike to this one, with itself, when the groups were made; none if none was.
+
+        A skill that has been edited since then stays with its group until they are made again.
+        """
+        return self._of.get(skill.path, ())
+
+    def folded(self, skills: Iterable[Skill]) -> Mapping[str, tuple[Skill, ...]]:
         """Return those of `skills` that stand for others of them, by path in their order, each with the others.
 
-        Of a group, the first one stands for all, or the first of those that come first by `before`, a key to sort by.
-        A skill that has been edited since the groups were made stays with its group until they are made again.
+        The first one of a group stands for all.
         """
         groups: dict[int, list[Skill]] = defaultdict(list)
         for skill in skills if self._of else ():
-            if group := self._of.get(skill.path):
+            if group := self.group_of(skill):
                 groups[id(group)].append(skill)
-        folded: dict[str, tuple[Skill, ...]] = {}
-        for members in groups.values():
-            head = members[0] if before is None else min(members, key=before)
-            if len(members) > 1:
-                folded[head.path] = tuple(member for member in members if member is not head)
-        return folded
+        return {head.path: tuple(others) for head, *others in groups.values() if others}
 
 
 def heads(skills: Iterable[Skill], folded: Mapping[str, Sequence[Skill]]) -> list[Skill]:
