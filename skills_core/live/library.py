@@ -11,7 +11,6 @@ from itertools import takewhile
 from operator import is_
 from pathlib import Path
 from time import monotonic
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
@@ -343,7 +342,7 @@ class Library:
         changed = frozenset(
             place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place)
         )
-        return replace(loaded, contents=MappingProxyType(contents), changed=changed if known else None)
+        return replace(loaded, contents=contents, changed=changed if known else None)
 
     def _current_environment(self) -> Environment:
         found = self._environment()
