@@ -32,7 +32,7 @@ from zlib import crc32
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import make_private
 from skills_core.selection.fulltext import FIELDS, Stems, counted_pieces
-from skills_core.selection.twins import checked_signature
+from skills_core.selection.twins import Bands, checked_signature
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,10 @@ class Counts(NamedTuple):
 
 
 class TextIndex:
-    """An inverted index of texts, which threads may share."""
+    """An inverted index of texts, which threads may share.
+
+    `bands` are those of the signatures that have been compared.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         """Open the index in a file, which is made if it is missing; without a path it is in memory.
@@ -119,6 +122,7 @@ class TextIndex:
         """
         self.stems = Stems()
         self.generation = 0
+        self.bands = Bands()
         self.lengths = array("I", [0])
         self._lock = RLock()
         self._cache: dict[str, Postings] = {}
@@ -333,6 +337,7 @@ class TextIndex:
 
     def _forget(self) -> None:
         self._cache, self._cached = {}, 0
+        self.bands = Bands()
         self.generation += 1
 
     @contextmanager

@@ -21,16 +21,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from skills_core.selection.bm25 import Hit, Indexed, QueryTerms, SkillRows
+from skills_core.selection.comparison import Comparison
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.postings import TextIndex
-from skills_core.selection.twins import Twins, alike
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.selection.fusion import Reranker, Reranking
+    from skills_core.selection.twins import Twins
     from skills_core.skills.skill import Skill, SkillContent
 
 
@@ -132,17 +133,11 @@ _MOSTLY_STALE = 1000
 _BATCH = 512
 # Contents that are written to an index at once: a whole segment of it.
 
-_SIGNATURES = 128
-# Signatures that are read at once.
-
 _Ranked = TypeVar("_Ranked", Hit, Match)
 
 
 class SkillSearch:
-    """A search over skills, which may be shared between threads.
-
-    `twins` are the alike ones among the skills that `warm` indexed last.
-    """
+    """A search over skills, which may be shared between threads."""
 
     def __init__(
         self,
@@ -164,11 +159,14 @@ class SkillSearch:
         index = self._own if texts is None else texts
         self._index = None if index is None else SkillRows(index)
         self._lexical = SkillIndex()
-        self.twins = Twins()
-        # The skills among which these were found.
-        self._compared: tuple[Skill, ...] = ()
+        self._comparison = Comparison()
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
+
+    @property
+    def twins(self) -> Twins:
+        """The alike ones among the skills that `warm` compared last."""
+        return self._comparison.twins
 
     @property
     def unsearched(self) -> int:
@@ -181,7 +179,7 @@ class SkillSearch:
     ) -> None:
         """Index skills ahead and, with `compare`, find those that are alike; `pause` is called often and may block.
 
-        Others may search meanwhile. Comparing takes time for all skills, whatever changed: about 50 us each.
+        Others may search meanwhile. The first comparison takes about 50 us for each skill.
         """
         index = self._index
         while index is not None:
@@ -190,7 +188,7 @@ class SkillSearch:
                 contents = index.lacking(_BATCH)
             if not contents:
                 if compare:
-                    self._find_twins(index, skills, pause)
+                    self._comparison.follow(index, self._lock, pause)
                 return
             read: list[Indexed] = []
             for content in contents:
@@ -198,35 +196,6 @@ class SkillSearch:
                 read.append(index.read(content, sign=True))
             with self._lock:
                 index.fill(contents, read)
-
-    def _find_twins(self, index: SkillRows, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
-        if self._compared is skills:
-            return
-        with self._lock:
-            found = index.indexed()
-        signatures: list[bytes] = []
-        for begin in range(0, len(found), _SIGNATURES):
-            pause()
-            signatures += self._signatures(index, found[begin : begin + _SIGNATURES], pause)
-        groups = alike(signatures, pause)
-        self.twins = Twins([[found[member][0] for member in group.members] for group in groups])
-        self._compared = skills
-
-    @staticmethod
-    def _signatures(index: SkillRows, found: Sequence[tuple[Skill, int]], pause: Callable[[], None]) -> list[bytes]:
-        """Return the signatures of skills in the rows of an index, with those that it lacks, as searches make none."""
-        known = index.texts.signatures_of([row for _, row in found])
-        made: dict[int, bytes] = {}
-        for (skill, row), signed in zip(found, known, strict=True):
-            if signed is None and row not in made:
-                pause()
-                _, _, made_now = index.read(skill.content, sign=True)
-                # A body that cannot be read now has no signature yet.
-                if made_now is not None:
-                    made[row] = made_now
-        if made:
-            index.texts.sign(made)
-        return [signed or made.get(row, b"") for (_, row), signed in zip(found, known, strict=True)]
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
