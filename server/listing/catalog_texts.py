@@ -50,6 +50,8 @@ _MAX_TOPIC = 60
 _MAX_LEADING = 3
 _MAX_READ = 500
 # Characters of a description that are read for its words.
+_KEPT = 2 * MAX_SKILLS
+# Texts whose words are kept. With room for those of one catalog alone, an edit would displace those that are read next.
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _THING = re.compile(r"\b(?:an?|the|of|for|from|with|in|into|your|their|this|these|any) ([^\W\d_]{2,})\b")
 _ACTION = re.compile(r"(?:^|[.:!?] |\bto |\byou |\bcan )([^\W\d_]{2,})\b")
@@ -99,31 +101,29 @@ def _names_if_all_fit(room: int, skills: Iterable[Skill]) -> str:
 @lru_cache(16)
 def _words_of(named: tuple[tuple[str, tuple[str, ...], str], ...]) -> tuple[str, ...]:
     """Return the words of names and triggers: things before actions, as they tell skills apart, then by frequency."""
-    counts: Counter[str] = Counter()
-    things: Counter[str] = Counter()
-    for name, triggers, description in named:
-        counts.update(_distinct_words(name, triggers))
-        things.update(_things_in(description))
-        things.subtract(_actions_in(description))
+    # One call for all texts counts several times as fast as one for each.
+    counts = Counter(chain.from_iterable(_distinct_words(name, triggers) for name, triggers, _ in named))
+    things = Counter(chain.from_iterable(_things_in(description) for _, _, description in named))
+    actions = Counter(chain.from_iterable(_actions_in(description) for _, _, description in named))
     # `most_common` keeps the order of words that are equally frequent, but a set has no order.
-    ordered = sorted(counts.items(), key=lambda pair: (things[pair[0]] < 0, -pair[1], pair[0]))
+    ordered = sorted(counts.items(), key=lambda pair: (things[pair[0]] < actions[pair[0]], -pair[1], pair[0]))
     return tuple(word for word, _ in ordered)
 
 
-@lru_cache(MAX_SKILLS)
+@lru_cache(_KEPT)
 def _distinct_words(name: str, triggers: tuple[str, ...]) -> frozenset[str]:
     texts = (name, *(trigger for trigger in triggers if len(trigger) <= _MAX_TOPIC))
     words = {word for text in texts for word in _WORD.findall(text.lower())}
     return frozenset(word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC)
 
 
-@lru_cache(MAX_SKILLS)
+@lru_cache(_KEPT)
 def _things_in(description: str) -> frozenset[str]:
     """Return the words that follow an article or a preposition."""
     return frozenset(match[1] for match in _THING.finditer(description.lower()))
 
 
-@lru_cache(MAX_SKILLS)
+@lru_cache(_KEPT)
 def _actions_in(description: str) -> frozenset[str]:
     """Return the words that begin a sentence or follow `to`, also without the ending of the third person."""
     words = {match[1] for match in _ACTION.finditer(description.lower())}
