@@ -79,6 +79,16 @@ class LoadedSource:
         places = [place for place, content in self.contents.items() if known.get(place) is not content]
         return [*places, *(known.keys() - self.contents.keys())]
 
+    def places_concerned_since(self, before: LoadedSource) -> Collection[str] | None:
+        """Return the places whose contents differ from those of the load before, and those beside; None for all."""
+        if self.changed is None:
+            return None
+        found = {*self.changed}
+        for folder in {parent(place) for place in self.changed}:
+            listings = (tree.get(folder) for tree in (before.tree, self.tree))
+            found.update(join(folder, name) for listing in listings if listing is not None for name in listing.folders)
+        return found
+
     @property
     def roots(self) -> frozenset[Path]:
         """The folders below which changes may concern this source."""
