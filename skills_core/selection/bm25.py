@@ -260,9 +260,17 @@ class SkillRows:
                 break
         self._changed()
 
-    def indexed(self) -> list[tuple[Skill, int]]:
-        """Return the skills that are indexed, each with its row."""
-        return [(skill, row) for skill, row in zip(self._skills, self._rows, strict=True) if row]
+    def indexed(self, wanted: Iterable[Skill] | None = None) -> list[tuple[Skill, int]]:
+        """Return those of the skills that are indexed, each with its row: all, or those that are `wanted`."""
+        pairs = zip(self._skills, self._rows, strict=True)
+        if wanted is None:
+            return [(skill, row) for skill, row in pairs if row]
+        among = set(map(id, wanted))
+        return [(skill, row) for skill, row in pairs if row and id(skill) in among] if among else []
+
+    def skills_at(self, row: int) -> Sequence[Skill]:
+        """Return the skills whose content is in a row of the index."""
+        return self._at.get(row, ())
 
     def _changed(self) -> None:
         self._counts = {}

@@ -117,7 +117,7 @@ async def test_memory_is_given_back_after_a_long_comparison(monkeypatch: pytest.
         background, "give_back_memory", lambda: given.append(threading.current_thread() is threading.main_thread())
     )
     view = Prepared()
-    preparation = SearchPreparation(lambda: [cast("View", view)], then, Background())
+    preparation = SearchPreparation(lambda: [cast("View", view)], then, Background(), lambda: True)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(preparation.run)
         await view.arrive()
