@@ -28,6 +28,7 @@ from corpus import write_corpus
 from http_link import MIRRORED, HttpLink
 from processes import HOST, Command, free_port, running
 from record import operations, record
+from scale_measures import settle
 from wire import BenchError, Era, encode, request
 
 if TYPE_CHECKING:
@@ -201,6 +202,8 @@ def main() -> int:
         ours = Command(serve, HERE.parent, Path(name), settings)
         served = _started(stack, ours, folder, _token(ours) if options.token else "")
         link = HttpLink(served.process, served.port, Era.MODERN, START_SECONDS, served.token)
+        # While skills are loading, the list of tools has no names of them.
+        settle(served.process.pid)
         names, recorded = record(Client(link, Era.MODERN, served.process.spawned, served.process.pid))
         link.close()
         answers.write_text(json.dumps(recorded), encoding="utf-8")
