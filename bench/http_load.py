@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 START_SECONDS = 60.0
-SETTLE_SECONDS = 4.0
-# A server watches its folders and prepares texts in these seconds.
 TICKS = os.sysconf("SC_CLK_TCK")
 TIMED = {
     "tools/list": "tools/list",
@@ -210,7 +208,8 @@ def main() -> int:
         words = (sys.executable, "-m", "floor", "{dir}", "--answers", str(answers), "--port", "{port}")
         floor = _started(stack, Command(words, HERE, Path(name)), folder)
         HttpLink(floor.process, floor.port, Era.MODERN, START_SECONDS).close()
-        time.sleep(SETTLE_SECONDS)
+        # After the first list of tools, skills are compared and texts are prepared.
+        settle(served.process.pid)
         wanted = operations(Era.MODERN, names, recorded["pages"])
         print(
             f"{'':<14}{'clients':>8}{'floor/s':>10}{'ours/s':>10}{'x floor':>9}{'CPU ms':>16}{'p50 ms':>16}{'p50':>7}"
