@@ -88,8 +88,8 @@ class VerifiedReader:
             SkillChangedError: the file on disk is not the one that was loaded.
             FileUnavailableError: the system cannot read it now.
         """
-        content, main = skill.content, skill.content.main
-        if content.kept_body is not None or main is None:
+        content = skill.content
+        if content.kept_body is not None or (main := content.main) is None:
             return
         raw = self._at_once(skill, main)
         if raw is not None:
