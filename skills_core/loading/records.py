@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -200,9 +199,9 @@ class Restoration:
         return LoadedSource(
             source,
             tree,
-            MappingProxyType(contents),
-            MappingProxyType(self._documents.copy()),
-            MappingProxyType(self._texts.copy()),
+            contents,
+            self._documents.copy(),
+            self._texts.copy(),
             problems_of(source, tree, contents),
             tree.unread,
             links=links_of(source, tree),

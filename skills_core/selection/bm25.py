@@ -162,11 +162,6 @@ class SkillRows:
         return self._generation == self.texts.generation
 
     @property
-    def skills(self) -> tuple[Skill, ...]:
-        """The skills of the last update."""
-        return self._skills
-
-    @property
     def missing(self) -> int:
         """The number of skills that are not searched yet, because the rows of their contents are not known."""
         return self._missing
@@ -260,9 +255,22 @@ class SkillRows:
                 break
         self._changed()
 
-    def indexed(self) -> list[tuple[Skill, int]]:
-        """Return the skills that are indexed, each with its row."""
-        return [(skill, row) for skill, row in zip(self._skills, self._rows, strict=True) if row]
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills of the last update."""
+        return self._skills
+
+    def indexed(self, wanted: Iterable[Skill] | None = None) -> list[tuple[Skill, int]]:
+        """Return those of the skills that are indexed, each with its row: all, or those that are `wanted`."""
+        pairs = zip(self._skills, self._rows, strict=True)
+        if wanted is None:
+            return [(skill, row) for skill, row in pairs if row]
+        among = set(map(id, wanted))
+        return [(skill, row) for skill, row in pairs if row and id(skill) in among] if among else []
+
+    def skills_at(self, row: int) -> Sequence[Skill]:
+        """Return the skills whose content is in a row of the index."""
+        return self._at.get(row, ())
 
     def _changed(self) -> None:
         self._counts = {}

@@ -35,7 +35,7 @@ from zlib import crc32
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import make_private
 from skills_core.selection.fulltext import FIELDS, Stems
-from skills_core.selection.twins import checked_signature
+from skills_core.selection.twins import Bands, checked_signature
 
 if TYPE_CHECKING:
     from skills_core.selection.fulltext import Pieces
@@ -118,7 +118,10 @@ class Counts(NamedTuple):
 
 
 class TextIndex:
-    """An inverted index of texts, which threads may share."""
+    """An inverted index of texts, which threads may share.
+
+    `bands` are those of the signatures that have been compared.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         """Open the index in a file, which is made if it is missing; without a path it is in memory.
@@ -128,6 +131,7 @@ class TextIndex:
         """
         self.stems = Stems()
         self.generation = 0
+        self.bands = Bands()
         self.lengths = array("I", [0])
         # Who takes both takes the second one last. Searches take that one alone, and nobody holds it for long.
         self._writing, self._lock = RLock(), RLock()
@@ -323,6 +327,7 @@ class TextIndex:
 
     def _forget(self) -> None:
         self._cache, self._cached = {}, 0
+        self.bands = Bands()
         self.generation += 1
 
 

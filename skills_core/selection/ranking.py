@@ -21,16 +21,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from skills_core.selection.bm25 import Hit, QueryTerms, SkillRows
+from skills_core.selection.comparison import Comparison
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.postings import TextIndex
-from skills_core.selection.twins import Twins, alike
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.selection.fusion import Reranker, Reranking
+    from skills_core.selection.twins import Twins
     from skills_core.skills.skill import Skill, SkillContent
 
 
@@ -135,17 +136,11 @@ _BATCH = 512
 _LOOKED_UP = 2048
 # Most contents that a search looks up while others wait for it, which takes 10 us each.
 
-_SIGNATURES = 128
-# Signatures that are read at once.
-
 _Ranked = TypeVar("_Ranked", Hit, Match)
 
 
 class SkillSearch:
-    """A search over skills, which may be shared between threads.
-
-    `twins` are the alike ones among the skills that `warm` indexed last.
-    """
+    """A search over skills, which may be shared between threads."""
 
     def __init__(
         self,
@@ -167,11 +162,14 @@ class SkillSearch:
         index = self._own if texts is None else texts
         self._index = None if index is None else SkillRows(index)
         self._lexical = SkillIndex()
-        self.twins = Twins()
-        # The skills among which these were found.
-        self._compared: tuple[Skill, ...] = ()
+        self._comparison = Comparison()
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
+
+    @property
+    def twins(self) -> Twins:
+        """The alike ones among the skills that `warm` compared last."""
+        return self._comparison.twins
 
     @property
     def unsearched(self) -> int:
@@ -185,8 +183,8 @@ class SkillSearch:
         """Index skills ahead and, with `compare`, find those that are alike; `pause` is called often and may block.
 
         Others may search meanwhile: what is looked up and indexed becomes part of the search a batch at a time. If they
-        search other skills, it goes on with those, which are likely to be newer. Comparing takes time for all skills,
-        whatever changed: about 50 us each.
+        search other skills, it goes on with those, which are likely to be newer. The first comparison takes about 50 us
+        for each skill.
         """
         if (index := self._index) is None:
             return
@@ -195,7 +193,7 @@ class SkillSearch:
         while self._take(index, pause):
             pause()
         if compare and index.skills is skills:
-            self._find_twins(index, skills, pause)
+            self._comparison.follow(index, self._lock, pause)
 
     def _take(self, index: SkillRows, pause: Callable[[], None]) -> bool:
         """Look up or index a batch of skills that are not searched yet; return whether there were any."""
@@ -208,35 +206,6 @@ class SkillSearch:
         with self._lock:
             index.place(contents, rows, generation)
         return bool(contents)
-
-    def _find_twins(self, index: SkillRows, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
-        if self._compared is skills:
-            return
-        with self._lock:
-            found = index.indexed()
-        signatures: list[bytes] = []
-        for begin in range(0, len(found), _SIGNATURES):
-            pause()
-            signatures += self._signatures(index, found[begin : begin + _SIGNATURES], pause)
-        groups = alike(signatures, pause)
-        self.twins = Twins([[found[member][0] for member in group.members] for group in groups])
-        self._compared = skills
-
-    @staticmethod
-    def _signatures(index: SkillRows, found: Sequence[tuple[Skill, int]], pause: Callable[[], None]) -> list[bytes]:
-        """Return the signatures of skills in the rows of an index, with those that it lacks, as searches make none."""
-        known = index.texts.signatures_of([row for _, row in found])
-        made: dict[int, bytes] = {}
-        for (skill, row), signed in zip(found, known, strict=True):
-            if signed is None and row not in made:
-                pause()
-                _, _, made_now = index.read(skill.content, sign=True)
-                # A body that cannot be read now has no signature yet.
-                if made_now is not None:
-                    made[row] = made_now
-        if made:
-            index.texts.sign(made)
-        return [signed or made.get(row, b"") for (_, row), signed in zip(found, known, strict=True)]
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
