@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
+from server.hosting.interpreter import give_back_memory
+
 if TYPE_CHECKING:
     from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
@@ -42,6 +44,9 @@ _FIRST_SECONDS: Final = 0.5
 
 _REST: Final = 20
 # So many times as long as comparing all skills took, they are not compared again, whatever changes.
+
+_LONG_SECONDS: Final = 0.1
+# Comparing took so long only if there are thousands of skills.
 
 _INDEX_SECONDS: Final = 5.0
 # Without a change, after which the index is written. What changes all the time is loaded again by the next start.
@@ -153,6 +158,9 @@ class SearchPreparation:
             seconds += await self._prepare(view, compare=True)
             await self._then(view)
         self._compare_from = time.monotonic() + _REST * seconds
+        if seconds > _LONG_SECONDS:
+            # A load, the index and this have allocated much of what is free now.
+            await anyio.to_thread.run_sync(give_back_memory)
 
     async def _prepare(self, view: View, *, compare: bool) -> float:
         """Return the seconds that it took."""

@@ -220,6 +220,10 @@ class Host:
         if self._views.want_search(view):
             self._search_preparation.refresh()
 
+    def index_for_search(self) -> None:
+        """Have the skills indexed in the background, as a search has left out some."""
+        self._search_preparation.refresh()
+
     def view_name(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
         """Return the name of a request's view, for what outlasts the request."""
         return self._views.name_of(ctx)

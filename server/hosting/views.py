@@ -359,7 +359,7 @@ class Views:
         from mcp.server.subscriptions import ToolsListChanged  # noqa: PLC0415 - views are made before the SDK is loaded
 
         twins = view.kept.twins
-        if not (twins or view.twins):
+        if not (twins or view.twins) or twins.fold_as(view.twins):
             return
         found = await anyio.to_thread.run_sync(view.regrouped, twins)
         entry = self._entries.get(view.name)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
+from skills_core.catalog.catalog import order_of_offer
 from skills_core.diagnostics import counted, one_line, shortened
 from skills_core.rendering.catalog import (
     activation_rule,
@@ -29,7 +30,8 @@ from skills_core.rendering.catalog import (
     utf16_length,
 )
 from skills_core.rendering.escaping import escape_line
-from skills_core.selection.twins import NO_TWINS, heads
+from skills_core.selection.twins import NO_TWINS
+from skills_core.sharing import shared
 
 if TYPE_CHECKING:
     from server.config.settings.skills import CatalogSettings
@@ -49,6 +51,8 @@ _MAX_TOPIC = 60
 _MAX_LEADING = 3
 _MAX_READ = 500
 # Characters of a description that are read for its words.
+_KEPT = 2 * MAX_SKILLS
+# Texts whose words are kept. With room for those of one catalog alone, an edit would displace those that are read next.
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _THING = re.compile(r"\b(?:an?|the|of|for|from|with|in|into|your|their|this|these|any) ([^\W\d_]{2,})\b")
 _ACTION = re.compile(r"(?:^|[.:!?] |\bto |\byou |\bcan )([^\W\d_]{2,})\b")
@@ -95,38 +99,53 @@ def _names_if_all_fit(room: int, skills: Iterable[Skill]) -> str:
 
 
 # Cached because several texts for several kinds of clients list the same words, and most edits change none of them.
-@lru_cache(16)
+@lru_cache(4)
 def _words_of(named: tuple[tuple[str, tuple[str, ...], str], ...]) -> tuple[str, ...]:
     """Return the words of names and triggers: things before actions, as they tell skills apart, then by frequency."""
-    counts: Counter[str] = Counter()
-    things: Counter[str] = Counter()
-    for name, triggers, description in named:
-        counts.update(_distinct_words(name, triggers))
-        things.update(_things_in(description))
-        things.subtract(_actions_in(description))
+    said = [*map(_said_by, named)]
+    # One call for all counts several times as fast as one for each.
+    counts = Counter(chain.from_iterable(each.words for each in said))
+    things = Counter(chain.from_iterable(each.things for each in said))
+    actions = Counter(chain.from_iterable(each.actions for each in said))
     # `most_common` keeps the order of words that are equally frequent, but a set has no order.
-    ordered = sorted(counts.items(), key=lambda pair: (things[pair[0]] < 0, -pair[1], pair[0]))
+    ordered = sorted(counts.items(), key=lambda pair: (things[pair[0]] < actions[pair[0]], -pair[1], pair[0]))
     return tuple(word for word, _ in ordered)
 
 
+class _Said(NamedTuple):
+    """The distinct words of a skill: those of its name and triggers, and the things and actions in its description."""
+
+    words: tuple[str, ...]
+    things: tuple[str, ...]
+    actions: tuple[str, ...]
+
+
 @lru_cache(MAX_SKILLS)
-def _distinct_words(name: str, triggers: tuple[str, ...]) -> frozenset[str]:
+def _said_by(named: tuple[str, tuple[str, ...], str]) -> _Said:
+    name, triggers, description = named
+    return _Said(*map(_kept, (_distinct_words(name, triggers), _things_in(description), _actions_in(description))))
+
+
+def _kept(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words as thousands of skills keep them: equal ones are one object, and a tuple is smaller than a set."""
+    return tuple(map(shared, words))
+
+
+def _distinct_words(name: str, triggers: tuple[str, ...]) -> set[str]:
     texts = (name, *(trigger for trigger in triggers if len(trigger) <= _MAX_TOPIC))
     words = {word for text in texts for word in _WORD.findall(text.lower())}
-    return frozenset(word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC)
+    return {word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC}
 
 
-@lru_cache(MAX_SKILLS)
-def _things_in(description: str) -> frozenset[str]:
+def _things_in(description: str) -> set[str]:
     """Return the words that follow an article or a preposition."""
-    return frozenset(match[1] for match in _THING.finditer(description.lower()))
+    return {match[1] for match in _THING.finditer(description.lower())}
 
 
-@lru_cache(MAX_SKILLS)
-def _actions_in(description: str) -> frozenset[str]:
+def _actions_in(description: str) -> set[str]:
     """Return the words that begin a sentence or follow `to`, also without the ending of the third person."""
     words = {match[1] for match in _ACTION.finditer(description.lower())}
-    return frozenset(words | {word.removesuffix("s") for word in words} | {word.removesuffix("es") for word in words})
+    return words | {word.removesuffix("s") for word in words} | {word.removesuffix("es") for word in words}
 
 
 def _joined(room: int, topics: Iterable[str]) -> str:
@@ -247,19 +266,19 @@ class _Writer:
         """Return the texts, with the entries of the catalog where the layout places them."""
         lead = self._lead()
         after = _lines([loading_text(self.catalog), self._always(), self._preferred()])
-        ordered = [*listing_order(self.catalog, self.first)]
+        total = len(self.catalog.offered)
         rooms = [entries_budget(self.layout.catalog, self._rule)]
         if self.layout.place is CatalogPlace.EVERYWHERE:
             # The longest instructions without entries.
-            head = _lines([lead, self._where(len(ordered), len(ordered)), after])
+            head = _lines([lead, self._where(total, total), after])
             rooms += [self.layout.instructions - utf16_length(head) - _MARGIN, self.layout.catalog - MAX_SEARCH]
         # An empty room is none.
         rooms = [max(room, 0) for room in rooms]
-        pages = self._entries(rooms, ordered)
+        pages = self._entries(rooms)
         listed, *further = pages
         shown = sum(map(len, pages))
-        hidden = len(ordered) - shown
-        names = self._further_names(ordered, pages) if hidden else ""
+        hidden = total - shown
+        names = self._further_names(pages) if hidden else ""
         # A description that the client cuts has no room besides the entries.
         names, in_search = ("", names) if self._is_short else (names, "")
         goes_on = shown > len(listed)
@@ -280,19 +299,46 @@ class _Writer:
             hidden,
         )
 
-    def _entries(self, rooms: Sequence[int], ordered: Sequence[Skill]) -> list[list[str]]:
+    @property
+    def _ordered(self) -> Iterator[Skill]:
+        """The offered skills in order; few of very many fit, so that most are never looked at."""
+        return listing_order(self.catalog, self.first)
+
+    def _entries(self, rooms: Sequence[int]) -> list[list[str]]:
         """Return the entries for texts with as many characters as `rooms` say."""
-        pages = fit_entries(rooms, ordered, self.settings.entry_limit)
-        if not self.twins or sum(map(len, pages)) == len(ordered):
+        pages = fit_entries(rooms, self._ordered, self.settings.entry_limit)
+        if not self.twins or sum(map(len, pages)) == len(self.catalog.offered):
             return pages
-        # The pinned or used one stands for its group, else the one whose source wins a conflict over a name as well.
-        preferred = {skill.path for skill in self.first}
+        alike: dict[str, int] = {}
+        return fit_entries(rooms, self._heads(alike), self.settings.entry_limit, alike)
+
+    def _heads(self, alike: dict[str, int]) -> Iterator[Skill]:
+        """Yield the offered skills for which no other one stands; first note in `alike` for how many each stands."""
+        groups: dict[int, Sequence[Skill]] = {}
+        rank_of = self._rank()
+        for skill in self._ordered:
+            group = self.twins.group_of(skill)
+            if (members := groups.get(id(group))) is None:
+                now = (self.catalog.at(each.path) for each in group)
+                members = groups[id(group)] = sorted((each for each in now if each and each.is_offered), key=rank_of)
+            if not members or members[0] is skill:
+                alike[skill.path] = len(members[1:])
+                yield skill
+
+    def _rank(self) -> Callable[[Skill], tuple[object, ...]]:
+        """Return the order of alike skills: a pinned or used one, else the one whose source wins conflicts over names.
+
+        Those with the same source are in the order of the list.
+        """
+        preferred = {skill.path: number for number, skill in enumerate(self.first)}
         ranks = {found.source.root: number for number, found in enumerate(self.catalog.sources)}
-        folded = self.twins.folded(
-            ordered, lambda skill: (skill.path not in preferred, ranks.get(skill.source.root, len(ranks)))
-        )
-        alike = {path: len(each) for path, each in folded.items()}
-        return fit_entries(rooms, heads(ordered, folded), self.settings.entry_limit, alike)
+
+        def rank_of(skill: Skill) -> tuple[object, ...]:
+            number = preferred.get(skill.path)
+            rank = ranks.get(skill.source.root, len(ranks))
+            return number is None, rank, number or 0, order_of_offer(skill)
+
+        return rank_of
 
     def beside_stubs(self) -> CatalogTexts:
         """Return the texts without the catalog, which the client's own list of skills has."""
@@ -366,12 +412,12 @@ class _Writer:
             return ""
         return _named(_PREFERRED, (skill for skill in self.first if not skill.frontmatter.always_on), _PREFERRED_ROOM)
 
-    def _further_names(self, ordered: Sequence[Skill], pages: Iterable[Sequence[str]]) -> str:
+    def _further_names(self, pages: Iterable[Sequence[str]]) -> str:
         """Return a line with the names that no entry shows, for clients whose schema lists no names."""
         if enum_names(self.catalog, self.first, self.layout, self.settings.enum_limit):
             return ""
         entries = frozenset(entry.partition(": ")[0] for page in pages for entry in page)
-        unlisted = (skill for skill in ordered if entry_beginning(skill).removesuffix(":") not in entries)
+        unlisted = (skill for skill in self._ordered if entry_beginning(skill).removesuffix(":") not in entries)
         return _named(_FURTHER, unlisted, self._search_room, most=None)
 
     @property

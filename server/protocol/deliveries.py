@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.hosting.views import ViewName
 
-MAX_EVENTS = 20_000
+MAX_EVENTS = 4_000
 """Most events that are remembered; a client that missed more is notified of everything that it listens to."""
 
 _LISTS: Final[tuple[ServerEvent, ...]] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.scan import parent
+from skills_core.layered import Layered
 
 if TYPE_CHECKING:
     from skills_core.disk.sources import Source
@@ -258,9 +259,9 @@ def _replaced(
     outcome: _Outcome,
 ) -> Settlement:
     """Return a settlement with the outcome for all candidates that are concerned."""
-    claims, placements, holders = dict(before.claims), dict(before.placements), dict(before.holders)
-    shadowing, contested, room = dict(before.shadowing), dict(before.contested), dict(before.room)
-    lowered, order = Counter(before.lowered), [*before.order]
+    claims, placements, holders = Layered(before.claims), Layered(before.placements), Layered(before.holders)
+    shadowing, contested, room = Layered(before.shadowing), Layered(before.contested), Layered(before.room)
+    lowered, order = Layered(before.lowered), [*before.order]
     for position in concerned:
         for each in (placements, shadowing, contested, room):
             each.pop(position, None)
@@ -271,14 +272,14 @@ def _replaced(
             del order[bisect_left(order, position)]
         elif name is None:
             insort(order, position)
-    claims |= {position: each.name for position, each in members.items() if each is not None}
-    holders |= outcome.holders
-    room |= outcome.room
-    placements |= outcome.placements
-    shadowing |= outcome.shadowing
-    contested |= outcome.contested
+    claims.update((position, each.name) for position, each in members.items() if each is not None)
+    holders.update(outcome.holders)
+    room.update(outcome.room)
+    placements.update(outcome.placements)
+    shadowing.update(outcome.shadowing)
+    contested.update(outcome.contested)
     for name in outcome.holders:
-        lowered[_lower(name)] += 1
+        lowered[_lower(name)] = lowered.get(_lower(name), 0) + 1
     return Settlement(
         claims,
         room,
@@ -296,7 +297,7 @@ def _wanted_then(
     before: Settlement, concerned: AbstractSet[Position], outcome: _Outcome
 ) -> tuple[Mapping[str, tuple[Position, ...]], Sequence[str]]:
     """Return `wanted` and `texts` with the outcome for all candidates that are concerned."""
-    wanted, texts = dict(before.wanted), [*before.texts]
+    wanted, texts = Layered(before.wanted), [*before.texts]
     for position in concerned:
         for text in before.wanted_by(position):
             _leave(wanted, texts, text, position)
@@ -308,7 +309,7 @@ def _wanted_then(
     return wanted, tuple(texts)
 
 
-def _uncount(counts: Counter[str], text: str) -> None:
+def _uncount(counts: Layered[str, int], text: str) -> None:
     counts[text] -= 1
     if not counts[text]:
         del counts[text]
@@ -318,7 +319,7 @@ def _with(positions: tuple[Position, ...], position: Position) -> tuple[Position
     return positions if position in positions else tuple(sorted((*positions, position)))
 
 
-def _leave(wanted: dict[str, tuple[Position, ...]], texts: list[str], text: str, position: Position) -> None:
+def _leave(wanted: Layered[str, tuple[Position, ...]], texts: list[str], text: str, position: Position) -> None:
     """Take a candidate from those that want a text."""
     left = tuple(each for each in wanted[text] if each != position)
     if left:

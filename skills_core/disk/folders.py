@@ -6,7 +6,7 @@ Some names have a meaning below a source: those of main files and document folde
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -89,7 +89,8 @@ class Listing:
         if len(self.fingerprints) != FINGERPRINT_SIZE * self.names.count("/"):
             raise ValueError("there is not one fingerprint for each file")
         object.__setattr__(self, "names", shared(self.names))
-        object.__setattr__(self, "folders", shared(self.folders))
+        # Each one also: the skill in a folder has its name.
+        object.__setattr__(self, "folders", shared(tuple(map(shared, self.folders))))
 
     @classmethod
     def of(
@@ -107,6 +108,12 @@ class Listing:
         """Return the listing with other files, which are sorted."""
         names, fingerprints = _packed(files)
         return replace(self, names=names, fingerprints=fingerprints)
+
+    def has_only(self, names: str, fingerprints: bytes, folders: Sequence[str]) -> bool:
+        """Tell whether these are the entries, and all of them."""
+        others = self.refused or self.links or self.unread
+        same = self.fingerprints == fingerprints and self.names == names and self.folders == tuple(folders)
+        return same and not others
 
     @property
     def file_names(self) -> list[str]:
@@ -179,9 +186,12 @@ class ListingBuilder:
         # Names differ, so that nothing else is compared.
         self.files.sort()
         self.folders.sort()
-        found = Listing.of(self.files, self.folders, sorted(self.refused), self.links, sorted(self.unread))
-        others = self.refused or self.links or self.unread
-        return self.known if not others and found == self.known else found
+        names, fingerprints = _packed(self.files)
+        others = tuple(sorted(self.refused)), tuple(self.links), tuple(sorted(self.unread))
+        if not any(others) and self.known.has_only(names, fingerprints, self.folders):
+            # A reload lists every folder, and most are as before.
+            return self.known
+        return Listing(names, fingerprints, tuple(self.folders), *others)
 
 
 def find_main(listing: Listing) -> str | None:

@@ -45,6 +45,7 @@ from skills_core.disk.folders import (
 )
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.errors import Fault, fault_of, is_absence
+from skills_core.layered import Layered
 
 if TYPE_CHECKING:
     from skills_core.disk.sources import Source
@@ -136,7 +137,7 @@ class LinkIndex:
                 yield path if inside == "." else f"{path}/{inside}"
 
 
-class Tree(dict[str, Listing]):
+class Tree(Layered[str, Listing]):
     """The listings of a source's folders, by path.
 
     `bounded` tells that the scan reached a bound. `entries` counts the entries that were read; those of a folder that
@@ -149,7 +150,7 @@ class Tree(dict[str, Listing]):
 
     def __init__(self, known: Tree | None = None) -> None:
         """Start with the listings of `known`, or empty."""
-        super().__init__(known or ())
+        super().__init__(known)
         self.faulty: set[str] = set(known.faulty) if known is not None else set()
         self.refusing: set[str] = set(known.refusing) if known is not None else set()
         self.linking: set[str] = set(known.linking) if known is not None else set()

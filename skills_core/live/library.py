@@ -11,11 +11,11 @@ from itertools import takewhile
 from operator import is_
 from pathlib import Path
 from time import monotonic
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
 from skills_core.disk.scan import Tree
+from skills_core.layered import Layered
 from skills_core.loading.discovery import (
     LoadedSource,
     enclosing,
@@ -42,7 +42,10 @@ class Review(Protocol):
     """What a library asks about each content that it loaded."""
 
     def siblings(self, source: Source, contents: Mapping[str, SkillContent]) -> Mapping[str, frozenset[str]]:
-        """Return by place the names of other skills that the review of a content depends on; no entry means none."""
+        """Return by place the names of other skills that the review of a content depends on; no entry means none.
+
+        They are among the skills whose folders are in the same folder.
+        """
 
     def __call__(self, source: Source, content: SkillContent, siblings: frozenset[str]) -> SkillContent:
         """Return the content with the review's diagnostics and exclusion."""
@@ -146,6 +149,7 @@ class Library:
         self._pause: Callable[[], None] | None = None
         self._share: Callable[[], float] = float
         self._number, self._seconds = 0, 0.0
+        self._is_restored = False
         if later:
             self._loaded = [_nothing_of(source, self._known) for source in self._sources]
             self._steps = self._load_in_steps()
@@ -234,7 +238,8 @@ class Library:
                 before, now = now, monotonic()
                 self._seconds += now - before
                 found, is_last = step or found, step is None
-                if is_last or now >= end:
+                # Comparing what was restored with the disk is one step, and may take long.
+                if is_last or now >= end or (self._is_restored and end < math.inf):
                     break
             if pause is not None:
                 # What follows takes a second or more for 100,000 skills: a server that ends need not wait for it.
@@ -243,10 +248,12 @@ class Library:
             # What raises ends its generator; the next load begins again with the first source that is not complete.
             self._steps = self._load_in_steps()
             raise
+        self._is_restored = False
         loaded = self._loaded if found is None else found()
-        reviewed = [self._with_review(*each) for each in zip(self._loaded, self._reviewed, loaded, strict=True)]
-        self._catalog = build_catalog(reviewed, self._known, self._catalog)
-        self._loaded, self._reviewed = loaded, reviewed
+        if not all(map(is_, loaded, self._loaded)):
+            reviewed = [self._with_review(*each) for each in zip(self._loaded, self._reviewed, loaded, strict=True)]
+            self._catalog = build_catalog(reviewed, self._known, self._catalog)
+            self._loaded, self._reviewed = loaded, reviewed
         if is_last:
             self._steps = None
 
@@ -277,7 +284,10 @@ class Library:
                 self._share = partial(_half, restored.share)
                 yield partial(_unverified, restored)
                 pause()
-            known = known if restored is None else restored.source()
+            if restored is not None:
+                known = restored.source()
+                self._is_restored = True
+                yield partial(_unverified, restored)
         if not known.tree:
             for part in self._kept(load_in_parts(each.source, main_only=each.main_only, pause=pause)):
                 self._share = part.share
@@ -351,23 +361,24 @@ class Library:
         if reviewed is not None and loaded is before:
             return reviewed
         known = reviewed.contents if reviewed is not None and not before.main_only else {}
-        siblings = self._review.siblings(loaded.source, loaded.contents)
-        previous = self._review.siblings(before.source, before.contents) if known else {}
-        contents: dict[str, SkillContent] = {}
-        for place, content in loaded.contents.items():
+        now, was = loaded.contents, before.contents if known else {}
+        if known and (places := loaded.places_concerned_since(before)) is not None:
+            now, was = ({each: found[each] for each in places if each in found} for found in (now, was))
+        siblings = self._review.siblings(loaded.source, now)
+        previous = self._review.siblings(before.source, was) if known else {}
+        contents = Layered(known)
+        for place in was.keys() - now.keys():
+            del contents[place]
+        for place, content in now.items():
             beside = siblings.get(place, frozenset())
-            if place not in known or before.contents[place] != content or previous.get(place, frozenset()) != beside:
+            if place not in known or was[place] != content or previous.get(place, frozenset()) != beside:
                 contents[place] = self._review(loaded.source, content, beside)
-            elif before.contents[place] is content:
-                contents[place] = known[place]
-            else:
+            elif was[place] is not content:
                 # The content is equal, but the metadata of its files may be newer.
                 contents[place] = replace(known[place], files=content.files, main_path=content.main_path)
         # What is beside a skill may have changed its review.
-        changed = frozenset(
-            place for place in contents.keys() | known.keys() if contents.get(place) is not known.get(place)
-        )
-        return replace(loaded, contents=MappingProxyType(contents), changed=changed if known else None)
+        changed = frozenset(place for place in now.keys() | was.keys() if contents.get(place) is not known.get(place))
+        return replace(loaded, contents=contents, changed=changed if known else None)
 
     def _current_environment(self) -> Environment:
         found = self._environment()

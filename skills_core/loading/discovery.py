@@ -20,6 +20,7 @@ from skills_core.disk.sources import SkillKind
 from skills_core.errors import SkillsError
 from skills_core.format.instructions import holds_documents, kind_of_file
 from skills_core.format.stubs import MAX_STUB, is_stub, read_stub
+from skills_core.layered import Layered
 from skills_core.loading.loader import SourceReading, load_content, load_document
 from skills_core.skills.skill import SkillContent, SkillFile
 
@@ -58,9 +59,9 @@ class LoadedSource:
 
     source: Source
     tree: Tree = field(repr=False)
-    contents: MappingProxyType[str, SkillContent] = field(default_factory=_nothing, repr=False)
-    documents: MappingProxyType[str, SkillContent] = field(default_factory=_nothing, repr=False)
-    texts: MappingProxyType[str, SkillFile] = field(default_factory=_nothing, repr=False)
+    contents: Mapping[str, SkillContent] = field(default_factory=_nothing, repr=False)
+    documents: Mapping[str, SkillContent] = field(default_factory=_nothing, repr=False)
+    texts: Mapping[str, SkillFile] = field(default_factory=_nothing, repr=False)
     problems: tuple[Diagnostic, ...] = ()
     unread: frozenset[str] = frozenset()
     main_only: bool = False
@@ -77,6 +78,16 @@ class LoadedSource:
         known = before.contents
         places = [place for place, content in self.contents.items() if known.get(place) is not content]
         return [*places, *(known.keys() - self.contents.keys())]
+
+    def places_concerned_since(self, before: LoadedSource) -> Collection[str] | None:
+        """Return the places whose contents differ from those of the load before, and those beside; None for all."""
+        if self.changed is None:
+            return None
+        found = {*self.changed}
+        for folder in {parent(place) for place in self.changed}:
+            listings = (tree.get(folder) for tree in (before.tree, self.tree))
+            found.update(join(folder, name) for listing in listings if listing is not None for name in listing.folders)
+        return found
 
     @property
     def roots(self) -> frozenset[Path]:
@@ -134,7 +145,7 @@ def load_in_parts(
     with Reader() as reader:
         walk = Walk(source, reader, fingerprints=not main_only, pause=pause)
         reading = SourceReading(source, walk.tree, reader, frozenset(), frozenset(), main_only)
-        loading = _Loading(before, reading, {}, {}, {})
+        loading = _Loading(before, reading, Layered(), Layered(), Layered())
         for folder in walk.finished() if not source.barred else ():
             loading.load(folder, pause)
             yield Part(partial(_so_far, loading, walk.tree, folder), partial(share_walked, walk.tree, folder), folder)
@@ -155,7 +166,7 @@ def reload_in_parts(
     whole = loaded
     if stale or not loaded.tree:
         with Reader() as reader:
-            known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
+            known = Layered(loaded.contents), Layered(loaded.documents), Layered(loaded.texts)
             reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
             loading = _Loading(loaded, reading, *known)
             listed = Tree(loaded.tree)
@@ -291,8 +302,7 @@ def reload_source(
     tree, touched = rescan(loaded.source, loaded.tree, paths, pause)
     stale = enclosing(touched)
     with Reader() as reader:
-        # Copying a mapping is many times as fast as building it again.
-        known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
+        known = Layered(loaded.contents), Layered(loaded.documents), Layered(loaded.texts)
         reading = SourceReading(loaded.source, tree, reader, paths, loaded.unread, loaded.main_only)
         loading = _Loading(loaded, reading, *known, touched)
         uncovered = _uncovered(loaded.tree, tree, stale)
@@ -341,9 +351,9 @@ class _Loading:
 
     before: LoadedSource
     reading: SourceReading
-    contents: dict[str, SkillContent]
-    documents: dict[str, SkillContent]
-    texts: dict[str, SkillFile]
+    contents: Layered[str, SkillContent]
+    documents: Layered[str, SkillContent]
+    texts: Layered[str, SkillFile]
     touched: frozenset[str] | None = None
     entered: set[str] = field(default_factory=set)
 
@@ -450,6 +460,8 @@ def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
 
 def _finish(loading: _Loading) -> LoadedSource:
     source, tree, contents, before = loading.source, loading.tree, loading.contents, loading.before
+    for mapping in (tree, contents, loading.documents, loading.texts):
+        mapping.merge()
     changed = None
     if loading.touched is not None:
         changed = frozenset(each for each in loading.entered if before.contents.get(each) is not contents.get(each))
@@ -457,9 +469,9 @@ def _finish(loading: _Loading) -> LoadedSource:
     return LoadedSource(
         source,
         tree,
-        MappingProxyType(contents),
-        MappingProxyType(loading.documents),
-        MappingProxyType(loading.texts),
+        contents,
+        loading.documents,
+        loading.texts,
         before.problems if has_same_places and not _may_differ(loading) else problems_of(source, tree, contents),
         tree.unread | loading.reading.unread,
         loading.reading.main_only,

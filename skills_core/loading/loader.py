@@ -344,6 +344,8 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(reading.folder_name, (diagnostic,), error.reason).head
     strictness = reading.strictness(SkillKind.FOLDER)
+    # Most skills have the name of their folder: the parser finds the text that the tree has.
+    shared(reading.folder.rpartition("/")[2])
     return _head_of(parse_instructions(raw, reading.folder_name, reading.shown(main), strictness), reading.files[main])
 
 

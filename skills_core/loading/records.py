@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -200,9 +199,9 @@ class Restoration:
         return LoadedSource(
             source,
             tree,
-            MappingProxyType(contents),
-            MappingProxyType(self._documents.copy()),
-            MappingProxyType(self._texts.copy()),
+            contents,
+            self._documents.copy(),
+            self._texts.copy(),
             problems_of(source, tree, contents),
             tree.unread,
             links=links_of(source, tree),
@@ -211,7 +210,9 @@ class Restoration:
 
 
 def _content(record: _Content, place: str, root: Path) -> SkillContent:
-    raw, front = _with_shared(record.raw), record.front
+    # Most skills have the name of their folder: what follows finds the text that the tree has.
+    shared(place.rpartition("/")[2])
+    raw, front = _with_shared(record.raw), _with_shared(record.front)
     for name in record.same:
         front[name] = raw[name]
     for name in front.keys() & _CONVERTED.keys():

@@ -11,7 +11,7 @@ import logging
 from array import array
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nlargest
@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import FileUnavailableError, SkillChangedError
-from skills_core.selection.fulltext import FIELDS, texts_of, texts_without_body
+from skills_core.selection.fulltext import FIELDS, pieces_of, texts_of, texts_without_body
 from skills_core.selection.policy import Band
 from skills_core.selection.postings import FIELD_BITS
 from skills_core.selection.twins import signature
 
 if TYPE_CHECKING:
+    from skills_core.selection.fulltext import Pieces
     from skills_core.selection.policy import SelectionPolicy
     from skills_core.selection.postings import Counts, Postings, TextIndex
     from skills_core.skills.skill import Skill, SkillContent
@@ -49,6 +50,9 @@ _MAX_POSTINGS = 20_000
 
 _MAX_FOUND = 2_000
 # Of these, the best so far.
+
+_COUNTED = 32
+# Contents whose words are counted at once: each brings some unknown words, and to ask for their stems takes a while.
 
 _MANY_GAPS = 16
 # Looking up a row that is no member costs as much as looking at this many rows.
@@ -114,6 +118,18 @@ def key_of(content: SkillContent, *, has_body: bool = True) -> bytes:
     return digest.digest()
 
 
+def _read(content: SkillContent, *, sign: bool) -> tuple[bytes, Pieces, bytes | None]:
+    """Return the key and the pieces of a content, and its signature if it can be made."""
+    try:
+        texts = texts_of(content)
+    except (SkillChangedError, FileUnavailableError) as error:
+        # The reload that is due brings another content.
+        logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
+        return key_of(content, has_body=False), pieces_of(texts_without_body(content)), None
+    signed = signature(texts[_DESCRIPTION], texts[_BODY]) if sign else None
+    return key_of(content), pieces_of(texts), signed
+
+
 class SkillRows:
     """The skills of one search, and the rows of their contents in an index. It is used by one thread at a time."""
 
@@ -125,16 +141,20 @@ class SkillRows:
     def _forget(self) -> None:
         self._generation = self.texts.generation
         self._skills: tuple[Skill, ...] = ()
-        # In the order of the skills: the row of each, 0 if its content is not indexed.
+        # In the order of the skills: the row of each, 0 if it is not known, or the content is not indexed.
         self._rows = array("q")
         self._at: dict[int, tuple[Skill, ...]] = {}
         # A byte for each row of the index, 1 if it is one of these.
         self._members = bytearray()
-        # By identity: the contents that are not indexed, each with the places of its skills.
-        self._lacking: dict[int, tuple[SkillContent, list[int]]] = {}
+        self._missing = 0
         self._words = 0
         self._counts: dict[str, int] = {}
         self._row_of_skill: dict[int, int] | None = None
+
+    @property
+    def generation(self) -> int:
+        """That of the index at the last update."""
+        return self._generation
 
     @property
     def is_current(self) -> bool:
@@ -142,12 +162,20 @@ class SkillRows:
         return self._generation == self.texts.generation
 
     @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills of the last update."""
+        return self._skills
+
+    @property
     def missing(self) -> int:
-        """The number of contents that are not indexed yet."""
-        return len(self._lacking)
+        """The number of skills that are not searched yet, because the rows of their contents are not known."""
+        return self._missing
 
     def update(self, skills: tuple[Skill, ...]) -> None:
-        """Search `skills` from now on: find the rows of those that the index has; `fill` adds the others."""
+        """Search `skills` from now on; those whose contents are new only once `place` has been called for them.
+
+        It neither reads files nor the index, as others wait for their searches meanwhile.
+        """
         if self.texts.follow() != self._generation:
             self._forget()
         before = self._skills
@@ -158,66 +186,102 @@ class SkillRows:
         old, old_rows = before[start : len(before) - end], self._rows[start : len(before) - end]
         new = skills[start : len(skills) - end]
         known = {id(skill.content): row for skill, row in zip(old, old_rows, strict=True) if row}
-        coming = {id(skill.content): skill.content for skill in new if id(skill.content) not in known}
-        known |= zip(coming, self.texts.rows_of([*map(key_of, coming.values())]), strict=True)
-        new_rows = array("q", (known[id(skill.content)] for skill in new))
+        new_rows = array("q", (known.get(id(skill.content), 0) for skill in new))
+        stay = {id(skill) for skill, row in zip(old, old_rows, strict=True) if row} & {*map(id, new)}
         for skill, row in zip(old, old_rows, strict=True):
-            self._leave(skill, row)
+            if row and id(skill) not in stay:
+                self._leave(skill, row)
         for skill, row in zip(new, new_rows, strict=True):
-            self._join(skill, row)
+            if row and id(skill) not in stay:
+                self._join(skill, row)
         self._rows[start : len(before) - end] = new_rows
         self._skills = skills
-        self._lacking = {}
-        if self._rows.count(0):
-            for place, (skill, row) in enumerate(zip(skills, self._rows, strict=True)):
-                if not row:
-                    self._lacking.setdefault(id(skill.content), (skill.content, []))[1].append(place)
+        self._missing += new_rows.count(0) - old_rows.count(0)
         self._changed()
 
     def lacking(self, most: int | None = None) -> list[SkillContent]:
-        """Return up to `most` contents that are not indexed yet, None for all."""
-        return [content for content, _ in islice(self._lacking.values(), most)]
+        """Return the contents of up to `most` skills that are not searched yet, None for all; each content once."""
+        lacking = (self._skills[place].content for place in islice(self._gaps(), most))
+        return [*{id(content): content for content in lacking}.values()]
+
+    def _gaps(self) -> Iterator[int]:
+        """Yield the place of each skill that is not searched yet, in order."""
+        place = -1
+        for _ in range(self._missing):
+            place = self._rows.index(0, place + 1)
+            yield place
+
+    def look_up(self, contents: Sequence[SkillContent]) -> list[int]:
+        """Return the rows of contents, 0 for those that are not indexed. Any thread may call it."""
+        return self.texts.rows_of([*map(key_of, contents)])
 
     def read(self, content: SkillContent, *, sign: bool = False) -> Indexed:
-        """Return what to index of a content, without the body if it cannot be read. Any thread may call it."""
-        try:
-            texts = texts_of(content)
-        except (SkillChangedError, FileUnavailableError) as error:
-            # The reload that is due brings another content.
-            logger.info("%s is searched without its instructions: %s", one_line(content.name), error)
-            return key_of(content, has_body=False), self.texts.count(texts_without_body(content)), None
-        signed = signature(texts[_DESCRIPTION], texts[_BODY]) if sign else None
-        return key_of(content), self.texts.count(texts), signed
+        """Return what to index of a content, like `read_all`."""
+        return self.read_all([content], sign=sign)[0]
 
-    def fill(self, contents: Sequence[SkillContent], read: Sequence[Indexed]) -> None:
-        """Index contents that may be lacking, of which `read` has what was read."""
+    def read_all(
+        self, contents: Sequence[SkillContent], pause: Callable[[], None] = lambda: None, *, sign: bool = False
+    ) -> list[Indexed]:
+        """Return what to index of contents, without a body that cannot be read. Any thread may call it."""
+        read: list[Indexed] = []
+        for begin in range(0, len(contents), _COUNTED):
+            found: list[tuple[bytes, Pieces, bytes | None]] = []
+            for content in contents[begin : begin + _COUNTED]:
+                pause()
+                found.append(_read(content, sign=sign))
+            counts = self.texts.count([pieces for _, pieces, _ in found])
+            read += ((key, count, signed) for (key, _, signed), count in zip(found, counts, strict=True))
+        return read
+
+    def index(self, read: Sequence[Indexed]) -> list[int]:
+        """Index what was read of contents, and return their rows. Any thread may call it."""
         known = {key: counts for key, counts, _ in read}
         signatures = {key: signed for key, _, signed in read if signed is not None}
         rows = dict(zip(known, self.texts.add(known, signatures), strict=True))
-        if not self.is_current:
+        return [rows[key] for key, _, _ in read]
+
+    def place(self, contents: Sequence[SkillContent], rows: Sequence[int], generation: int) -> None:
+        """Search contents from now on, as far as they are lacking, by their rows in a generation of the index.
+
+        A row of 0 is not known.
+        """
+        if not generation == self._generation == self.texts.generation:
             return
-        for content, (key, _, _) in zip(contents, read, strict=True):
-            _, places = self._lacking.pop(id(content), (content, ()))
-            for place in places:
-                self._rows[place] = row = rows[key]
-                self._join(self._skills[place], row)
+        found = {id(content): row for content, row in zip(contents, rows, strict=True) if row}
+        seen: set[int] = set()
+        for place in self._gaps():
+            skill = self._skills[place]
+            if row := found.get(id(skill.content), 0):
+                self._rows[place] = row
+                self._missing -= 1
+                self._join(skill, row)
+                seen.add(id(skill.content))
+            elif len(seen) == len(found):
+                break
         self._changed()
 
-    def indexed(self) -> list[tuple[Skill, int]]:
-        """Return the skills that are indexed, each with its row."""
-        return [(skill, row) for skill, row in zip(self._skills, self._rows, strict=True) if row]
+    def indexed(self, wanted: Iterable[Skill] | None = None) -> list[tuple[Skill, int]]:
+        """Return those of the skills that are indexed, each with its row: all, or those that are `wanted`."""
+        pairs = zip(self._skills, self._rows, strict=True)
+        if wanted is None:
+            return [(skill, row) for skill, row in pairs if row]
+        among = set(map(id, wanted))
+        return [(skill, row) for skill, row in pairs if row and id(skill) in among] if among else []
+
+    def skills_at(self, row: int) -> Sequence[Skill]:
+        """Return the skills whose content is in a row of the index."""
+        return self._at.get(row, ())
 
     def _changed(self) -> None:
         self._counts = {}
         self._row_of_skill = None
 
     def _join(self, skill: Skill, row: int) -> None:
-        if row:
-            self._enlarge()
-            if row not in self._at:
-                self._members[row] = 1
-                self._words += self.texts.lengths[row]
-            self._at[row] = (*self._at.get(row, ()), skill)
+        self._enlarge()
+        if row not in self._at:
+            self._members[row] = 1
+            self._words += self.texts.lengths[row]
+        self._at[row] = (*self._at.get(row, ()), skill)
 
     def _enlarge(self) -> None:
         """Make room for the rows that the index has."""
@@ -231,14 +295,13 @@ class SkillRows:
         return postings
 
     def _leave(self, skill: Skill, row: int) -> None:
-        if row:
-            others = tuple(other for other in self._at[row] if other is not skill)
-            if others:
-                self._at[row] = others
-            else:
-                del self._at[row]
-                self._members[row] = 0
-                self._words -= self.texts.lengths[row]
+        others = tuple(other for other in self._at[row] if other is not skill)
+        if others:
+            self._at[row] = others
+        else:
+            del self._at[row]
+            self._members[row] = 0
+            self._words -= self.texts.lengths[row]
 
     def search(
         self, words: Sequence[str], policy: SelectionPolicy, also: Sequence[Skill] = ()

@@ -10,9 +10,9 @@ import sqlite3
 import unicodedata
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from skills_core.skills.skill import SkillContent
@@ -55,6 +55,7 @@ _PIECE = re.compile(rf"{_UNSPACED_LETTER}|(?:(?!{_UNSPACED_LETTER})[^\W_])+|[^\w
 
 # Words end at every ASCII character but letters and digits; of other characters, FTS5 tells where.
 _INDEXED_PIECE = re.compile("[0-9A-Za-z\x80-\U0010ffff]+")
+_ENDS = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 FIELDS = ("name", "description", "tags", "body")
 
@@ -101,9 +102,19 @@ def content_words(text: str) -> list[str]:
     return [word for word in words if word not in _STOP_WORDS] or words
 
 
-def counted_pieces(text: str) -> Mapping[str, int]:
-    """Return the pieces of an index text, how often each comes: most are one word, `Stems.known` tells which words."""
-    return Counter(_INDEXED_PIECE.findall(text))
+Pieces: TypeAlias = "Sequence[Mapping[str, int]]"
+"""The pieces of each text of a content, in the order of `FIELDS`, and how often each comes.
+
+Most pieces are one word, `Stems.known` tells which words.
+"""
+
+
+def pieces_of(texts: Iterable[str]) -> Pieces:
+    """Return the pieces of index texts."""
+    # Of ASCII, which most texts are, a translation takes less time.
+    return [
+        Counter(text.translate(_ENDS).split() if text.isascii() else _INDEXED_PIECE.findall(text)) for text in texts
+    ]
 
 
 def _split_unspaced(run: re.Match[str]) -> str:
@@ -181,15 +192,20 @@ class Stems:
 
     def _found(self, pieces: list[str]) -> dict[str, tuple[str, ...]]:
         found: dict[str, tuple[str, ...]] = dict.fromkeys(pieces, ())
+        # Those of ASCII are one word each, so they can be one text, of which the words are in their order.
+        words = [piece for piece in pieces if piece.isascii()]
+        others = [piece for piece in pieces if not piece.isascii()]
         with self._lock:
             self._db.execute("BEGIN")
             try:
-                self._db.executemany("INSERT INTO probe(rowid, word) VALUES (?, ?)", enumerate(pieces))
+                self._db.executemany(
+                    "INSERT INTO probe(rowid, word) VALUES (?, ?)", enumerate([" ".join(words), *others])
+                )
                 rows = self._db.execute("SELECT doc, offset, term FROM stems").fetchall()
             finally:
                 self._db.execute("ROLLBACK")
-            for row, _, term in sorted(rows):
-                found[pieces[row]] += (term,)
+            for row, offset, term in sorted(rows):
+                found[others[row - 1] if row else words[offset]] += (term,)
             if len(self._known) >= MAX_STEMS:
                 # Replaced rather than cleared, because another thread may be reading it.
                 self._known = {}

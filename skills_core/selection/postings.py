@@ -11,6 +11,8 @@ become one with it, so that there are few segments, and adding costs by what is 
 Processes share a file: each adds what it misses, in transactions that look first whether another has added it. The file
 is only a cache. If it cannot be read or written, or is damaged, the index goes on in memory, without what was in it:
 `generation` changes, and whoever searches adds its texts again.
+
+What is added or looked up in a file has a connection and a lock of its own, so that searches go on meanwhile.
 """
 
 from __future__ import annotations
@@ -24,15 +26,19 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from threading import RLock
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zlib import crc32
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import make_private
-from skills_core.selection.fulltext import FIELDS, Stems, counted_pieces
-from skills_core.selection.twins import checked_signature
+from skills_core.selection.fulltext import FIELDS, Stems
+from skills_core.selection.twins import Bands, checked_signature
+
+if TYPE_CHECKING:
+    from skills_core.selection.fulltext import Pieces
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +85,9 @@ _READ_SEGMENT = "SELECT stem, rows, packed, checksum FROM postings WHERE segment
 
 _Result = TypeVar("_Result")
 
+_FAILURES = sqlite3.Error, ValueError, OverflowError
+# Of a file that cannot be used, or is damaged.
+
 
 class Postings(NamedTuple):
     """The rows that have a stem, in order, and for each its weighted count, above the bits of the fields that have it.
@@ -109,7 +118,10 @@ class Counts(NamedTuple):
 
 
 class TextIndex:
-    """An inverted index of texts, which threads may share."""
+    """An inverted index of texts, which threads may share.
+
+    `bands` are those of the signatures that have been compared.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         """Open the index in a file, which is made if it is missing; without a path it is in memory.
@@ -119,12 +131,15 @@ class TextIndex:
         """
         self.stems = Stems()
         self.generation = 0
+        self.bands = Bands()
         self.lengths = array("I", [0])
-        self._lock = RLock()
+        # Who takes both takes the second one last. Searches take that one alone, and nobody holds it for long.
+        self._writing, self._lock = RLock(), RLock()
         self._cache: dict[str, Postings] = {}
         self._cached = 0
         self._path = path
-        self._db = self._opened(path)
+        # The same connection, where the index is in memory.
+        self._writer, self._db = self._opened(path)
         self._written = self._generation_in_file()
 
     def __len__(self) -> int:
@@ -139,47 +154,34 @@ class TextIndex:
 
     def rows_of(self, keys: Sequence[bytes]) -> list[int]:
         """Return the row of each key; 0 if it is not indexed."""
-        return self._safely(lambda: self._found(keys), lambda: [0] * len(keys))
+        return self._beside_searches(lambda writer: self._noted(_found(writer, keys)))
 
-    def count(self, texts: Sequence[str]) -> Counts:
-        """Count the stems of a content's texts, which are in the order of `fulltext.FIELDS`. Any thread may call it."""
-        length, packed = 0, dict[str, int]()
-        counted = [*map(counted_pieces, texts)]
-        stems = self.stems.known(set().union(*counted))
-        for number, (pieces, weight) in enumerate(zip(counted, _WEIGHTS, strict=True)):
-            one, bit = weight << FIELD_BITS, 1 << number
-            for piece, times in pieces.items():
-                for stem in stems[piece]:
-                    length += times
-                    packed[stem] = packed.get(stem, 0) + one * times | bit
-        if packed and max(packed.values()) > _MOST:
-            packed = {stem: min(count, _MOST & ~_BITS | count & _BITS) for stem, count in packed.items()}
-        return Counts(length, packed)
+    def count(self, contents: Sequence[Pieces]) -> list[Counts]:
+        """Count the stems of contents, of several at once in less time. Any thread may call it."""
+        stems = self.stems.known(set[str]().union(*chain.from_iterable(contents)))
+        return [_counts(pieces, stems) for pieces in contents]
 
     def add(self, counts: Mapping[bytes, Counts], signatures: Mapping[bytes, bytes] | None = None) -> list[int]:
         """Index contents that are not indexed yet, by key; return their rows.
 
         `signatures` are those of `twins.signature`, by key.
         """
-        given = signatures or {}
-        return self._safely(lambda: self._added(counts, given), lambda: self._added(counts, given))
+        return self._beside_searches(lambda writer: self._added(writer, counts, signatures or {}))
 
     def signatures_of(self, rows: Sequence[int]) -> list[bytes | None]:
         """Return the signature of each row; None for those for which none has been made."""
-        return self._safely(lambda: self._signatures(rows), lambda: [None] * len(rows))
-
-    def _signatures(self, rows: Sequence[int]) -> list[bytes | None]:
-        read = "SELECT signature FROM signatures WHERE row = ?"
-        found = (self._db.execute(read, (row,)).fetchone() for row in rows)
-        return [checked_signature(one[0]) if one else None for one in found]
+        return self._beside_searches(lambda writer: _signatures(writer, rows))
 
     def sign(self, signatures: Mapping[int, bytes]) -> None:
         """Keep signatures by row."""
-        self._safely(lambda: self._signed(signatures), lambda: None)
+        generation = self.generation
 
-    def _signed(self, signatures: Mapping[int, bytes]) -> None:
-        with self._transaction():
-            self._db.executemany("INSERT OR REPLACE INTO signatures VALUES (?, ?)", signatures.items())
+        def signed(writer: sqlite3.Connection) -> None:
+            with _transaction(writer):
+                if self._followed() == generation:
+                    writer.executemany("INSERT OR REPLACE INTO signatures VALUES (?, ?)", signatures.items())
+
+        self._beside_searches(signed)
 
     def postings(self, stem: str) -> Postings:
         """Return the postings of a stem, also those of rows that the caller does not know."""
@@ -188,33 +190,60 @@ class TextIndex:
 
     def follow(self) -> int:
         """Return the generation, after a look whether another process has emptied the file."""
-        return self._safely(self._follow, lambda: self.generation)
+        return self._safely(self._followed, lambda: self.generation)
 
     def clear(self) -> None:
         """Forget all texts, because most of them are of no skill any more."""
-        self._safely(self._emptied, lambda: None)
+        self._beside_searches(self._emptied)
 
     def _safely(self, act: Callable[[], _Result], otherwise: Callable[[], _Result]) -> _Result:
         """Return what `act` returns; if the file fails, go on in memory, where `otherwise` is called."""
         with self._lock:
             try:
                 return act()
-            except (sqlite3.Error, ValueError, OverflowError) as error:
-                if self._path is None:
-                    raise
-                self._db.close()
-                self._db = self._in_memory(self._path, error)
-                self._forget()
+            except _FAILURES as error:
+                self._give_up(error)
                 return otherwise()
 
-    def _opened(self, path: Path | None) -> sqlite3.Connection:
+    def _beside_searches(self, act: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Return what `act` returns, which gets a connection; if the file fails, it is called again in memory.
+
+        Searches go on meanwhile if the index is in a file. In memory they wait.
+        """
+        with self._writing:
+            while (writer := self._writer) is not self._db:
+                try:
+                    result = act(writer)
+                except _FAILURES as error:
+                    with self._lock:
+                        if self._writer is writer:
+                            self._give_up(error)
+                    continue
+                # A search may have found the file damaged meanwhile.
+                if self._writer is writer:
+                    return result
+            with self._lock:
+                return act(self._db)
+
+    def _give_up(self, error: Exception) -> None:
+        """Go on in memory. Another thread may be using the connection that writes, which is closed with the index."""
+        if self._path is None:
+            raise error
+        self._db.close()
+        self._writer = self._db = self._in_memory(self._path, error)
+        self._forget()
+
+    def _opened(self, path: Path | None) -> tuple[sqlite3.Connection, sqlite3.Connection]:
+        """Return a connection that writes, and one that reads."""
         if path is not None:
             try:
                 make_private(path)
-                return _connected(self, path)
+                return _connected(self, path), _connected(self, path)
             except (OSError, sqlite3.Error) as error:
-                return self._in_memory(path, error)
-        return _connected(self, None)
+                found = self._in_memory(path, error)
+        else:
+            found = _connected(self, None)
+        return found, found
 
     def _in_memory(self, path: Path, error: Exception) -> sqlite3.Connection:
         """Give up the file, which is removed if it is damaged."""
@@ -226,79 +255,41 @@ class TextIndex:
                     Path(f"{path}{suffix}").unlink()
         return _connected(self, None)
 
-    def _found(self, keys: Iterable[bytes]) -> list[int]:
-        rows: list[int] = []
-        for key in keys:
-            found = self._db.execute("SELECT row, length FROM contents WHERE key = ?", (key,)).fetchone()
-            rows.append(0 if found is None else self._noted(*found))
-        if any(rows):
-            # Another process may have added postings.
-            self._cache, self._cached = {}, 0
-        return rows
+    def _noted(self, found: Iterable[tuple[int, int]]) -> list[int]:
+        """Note the lengths of contents by row, and return the rows; 0 is of none."""
+        with self._lock:
+            rows: list[int] = []
+            for row, length in found:
+                if not 0 <= row <= _MAX_ROW:
+                    raise ValueError(f"row {row}")
+                if row >= len(self.lengths):
+                    self.lengths.extend([0] * (row + 1 - len(self.lengths)))
+                self.lengths[row] = length
+                rows.append(row)
+            if any(rows):
+                # Another process may have added postings.
+                self._cache, self._cached = {}, 0
+            return rows
 
-    def _noted(self, row: int, length: int) -> int:
-        if not 0 < row <= _MAX_ROW:
-            raise ValueError(f"row {row}")
-        if row >= len(self.lengths):
-            self.lengths.extend([0] * (row + 1 - len(self.lengths)))
-        self.lengths[row] = length
-        return row
-
-    def _added(self, counts: Mapping[bytes, Counts], signatures: Mapping[bytes, bytes]) -> list[int]:
-        with self._transaction():
-            self._follow()
-            rows = self._found(counts)
+    def _added(
+        self, writer: sqlite3.Connection, counts: Mapping[bytes, Counts], signatures: Mapping[bytes, bytes]
+    ) -> list[int]:
+        with _transaction(writer):
+            self._followed()
+            found = _found(writer, counts)
             new: dict[int, Mapping[str, int]] = {}
             for at, (key, (length, packed)) in enumerate(counts.items()):
-                if rows[at]:
+                if found[at][0]:
                     continue
                 added = "INSERT INTO contents(key, length) VALUES (?, ?)"
-                row = self._db.execute(added, (key, length)).lastrowid or 0
+                row = writer.execute(added, (key, length)).lastrowid or 0
                 if (signed := signatures.get(key)) is not None:
-                    self._db.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?)", (row, signed))
-                rows[at] = self._noted(row, length)
+                    writer.execute("INSERT OR REPLACE INTO signatures VALUES (?, ?)", (row, signed))
+                found[at] = row, length
                 new[row] = packed
             if new:
-                self._add_segment(new)
-        self._cache, self._cached = {}, 0
-        return rows
-
-    def _add_segment(self, contents: Mapping[int, Mapping[str, int]]) -> None:
-        """Write new contents, by row, as a segment, which may take the place of those before it."""
-        first, size, merged = self._joined(min(contents), len(contents))
-        found: dict[str, Postings] = defaultdict(_no_postings)
-        for segment in merged:
-            for stem, *stored in self._db.execute(_READ_SEGMENT, (segment,)):
-                found[stem].extend(*stored)
-            self._db.execute("DELETE FROM postings WHERE segment = ?", (segment,))
-            self._db.execute("DELETE FROM segments WHERE first = ?", (segment,))
-        for row, packed in contents.items():
-            for stem, count in packed.items():
-                rows, counts = found[stem]
-                rows.append(row)
-                counts.append(count)
-        self._db.execute("INSERT INTO segments VALUES (?, ?)", (first, size))
-        stored = ((stem, rows.tobytes(), counts.tobytes()) for stem, (rows, counts) in sorted(found.items()))
-        self._db.executemany(
-            "INSERT INTO postings VALUES (?, ?, ?, ?, ?)",
-            ((first, stem, rows, counts, crc32(counts, crc32(rows))) for stem, rows, counts in stored),
-        )
-
-    def _joined(self, first: int, size: int) -> tuple[int, int, list[int]]:
-        """Return the first row and the size of a segment to write, and the segments whose place it takes, in order."""
-        merged: list[int] = []
-        several: list[int] = []
-        begin, total = first, size
-        for before, having in self._db.execute("SELECT first, contents FROM segments ORDER BY first DESC"):
-            if having >= _JOINED * size or having + total > _SEGMENT:
-                break
-            several.append(before)
-            begin, total = before, total + having
-            if len(several) >= _JOINED - 1:
-                merged += several
-                several = []
-                first, size = begin, total
-        return first, size, merged[::-1]
+                _add_segment(writer, new)
+        return self._noted(found)
 
     def _read(self, stem: str) -> Postings:
         found = _no_postings()
@@ -318,33 +309,104 @@ class TextIndex:
         (found,) = self._db.execute("SELECT value FROM about WHERE name = 'generation'").fetchone() or ("0",)
         return str(found)
 
-    def _follow(self) -> int:
-        if self._path is not None and (written := self._generation_in_file()) != self._written:
-            self._forget()
-            self._written = written
-        return self.generation
+    def _followed(self) -> int:
+        with self._lock:
+            if self._path is not None and (written := self._generation_in_file()) != self._written:
+                self._forget()
+                self._written = written
+            return self.generation
 
-    def _emptied(self) -> None:
-        with self._transaction():
-            self._follow()
-            self._written = str(int(self._written) + 1)
-            _empty(self._db, self._written)
-        self._forget()
+    def _emptied(self, writer: sqlite3.Connection) -> None:
+        with _transaction(writer):
+            self._followed()
+            written = str(int(self._written) + 1)
+            _empty(writer, written)
+        with self._lock:
+            self._written = written
+            self._forget()
 
     def _forget(self) -> None:
         self._cache, self._cached = {}, 0
+        self.bands = Bands()
         self.generation += 1
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if database.in_transaction:
+            database.execute("ROLLBACK")
+        raise
+    database.execute("COMMIT")
+
+
+def _counts(fields: Pieces, stems: Mapping[str, Sequence[str]]) -> Counts:
+    length, packed = 0, dict[str, int]()
+    # The innermost loop of indexing.
+    known = packed.get
+    for number, (pieces, weight) in enumerate(zip(fields, _WEIGHTS, strict=True)):
+        one, bit = weight << FIELD_BITS, 1 << number
+        for piece, times in pieces.items():
+            for stem in stems[piece]:
+                length += times
+                packed[stem] = known(stem, 0) + one * times | bit
+    if packed and max(packed.values()) > _MOST:
+        packed = {stem: min(count, _MOST & ~_BITS | count & _BITS) for stem, count in packed.items()}
+    return Counts(length, packed)
+
+
+def _found(database: sqlite3.Connection, keys: Iterable[bytes]) -> list[tuple[int, int]]:
+    """Return the row and the length of each key; zeros if it is not indexed."""
+    read = "SELECT row, length FROM contents WHERE key = ?"
+    return [database.execute(read, (key,)).fetchone() or (0, 0) for key in keys]
+
+
+def _signatures(database: sqlite3.Connection, rows: Iterable[int]) -> list[bytes | None]:
+    read = "SELECT signature FROM signatures WHERE row = ?"
+    found = (database.execute(read, (row,)).fetchone() for row in rows)
+    return [checked_signature(one[0]) if one else None for one in found]
+
+
+def _add_segment(database: sqlite3.Connection, contents: Mapping[int, Mapping[str, int]]) -> None:
+    """Write new contents, by row, as a segment, which may take the place of those before it."""
+    first, size, merged = _joined(database, min(contents), len(contents))
+    found: dict[str, Postings] = defaultdict(_no_postings)
+    for segment in merged:
+        for stem, *stored in database.execute(_READ_SEGMENT, (segment,)):
+            found[stem].extend(*stored)
+        database.execute("DELETE FROM postings WHERE segment = ?", (segment,))
+        database.execute("DELETE FROM segments WHERE first = ?", (segment,))
+    for row, packed in contents.items():
+        for stem, count in packed.items():
+            rows, counts = found[stem]
+            rows.append(row)
+            counts.append(count)
+    database.execute("INSERT INTO segments VALUES (?, ?)", (first, size))
+    stored = ((stem, rows.tobytes(), counts.tobytes()) for stem, (rows, counts) in sorted(found.items()))
+    database.executemany(
+        "INSERT INTO postings VALUES (?, ?, ?, ?, ?)",
+        ((first, stem, rows, counts, crc32(counts, crc32(rows))) for stem, rows, counts in stored),
+    )
+
+
+def _joined(database: sqlite3.Connection, first: int, size: int) -> tuple[int, int, list[int]]:
+    """Return the first row and the size of a segment to write, and the segments whose place it takes, in order."""
+    merged: list[int] = []
+    several: list[int] = []
+    begin, total = first, size
+    for before, having in database.execute("SELECT first, contents FROM segments ORDER BY first DESC"):
+        if having >= _JOINED * size or having + total > _SEGMENT:
+            break
+        several.append(before)
+        begin, total = before, total + having
+        if len(several) >= _JOINED - 1:
+            merged += several
+            several = []
+            first, size = begin, total
+    return first, size, merged[::-1]
 
 
 def _connected(owner: object, path: Path | None) -> sqlite3.Connection:

@@ -20,17 +20,18 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skills_core.selection.bm25 import Hit, Indexed, QueryTerms, SkillRows
+from skills_core.selection.bm25 import Hit, QueryTerms, SkillRows
+from skills_core.selection.comparison import Comparison
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.selection.postings import TextIndex
-from skills_core.selection.twins import Twins, alike
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.selection.fusion import Reranker, Reranking
+    from skills_core.selection.twins import Twins
     from skills_core.skills.skill import Skill, SkillContent
 
 
@@ -132,17 +133,14 @@ _MOSTLY_STALE = 1000
 _BATCH = 512
 # Contents that are written to an index at once: a whole segment of it.
 
-_SIGNATURES = 128
-# Signatures that are read at once.
+_LOOKED_UP = 2048
+# Most contents that a search looks up while others wait for it, which takes 10 us each.
 
 _Ranked = TypeVar("_Ranked", Hit, Match)
 
 
 class SkillSearch:
-    """A search over skills, which may be shared between threads.
-
-    `twins` are the alike ones among the skills that `warm` indexed last.
-    """
+    """A search over skills, which may be shared between threads."""
 
     def __init__(
         self,
@@ -154,8 +152,8 @@ class SkillSearch:
         """Start empty; each search passes its skills. The answer of a `reranker` is merged with the word ranking.
 
         `texts` is an index that searches share; without it, one in memory is opened. A search indexes skills that are
-        new first, if these are up to `at_once`, or with None in any case. Otherwise it leaves them out: `warm` indexes
-        them ahead, and `unsearched` counts them.
+        new first, if these are up to `at_once`, or with None in any case. Otherwise it leaves out those that it does
+        not find in the index at once: `warm` indexes them ahead, and `unsearched` counts them.
         """
         self._reranker = reranker
         self._at_once = at_once
@@ -164,15 +162,18 @@ class SkillSearch:
         index = self._own if texts is None else texts
         self._index = None if index is None else SkillRows(index)
         self._lexical = SkillIndex()
-        self.twins = Twins()
-        # The skills among which these were found.
-        self._compared: tuple[Skill, ...] = ()
+        self._comparison = Comparison()
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
 
     @property
+    def twins(self) -> Twins:
+        """The alike ones among the skills that `warm` compared last."""
+        return self._comparison.twins
+
+    @property
     def unsearched(self) -> int:
-        """The number of contents that are not indexed yet, so that searches leave them out."""
+        """The number of skills that are not indexed yet, or not looked up in the index, so searches leave them out."""
         with self._lock:
             return 0 if self._index is None else self._index.missing
 
@@ -181,52 +182,30 @@ class SkillSearch:
     ) -> None:
         """Index skills ahead and, with `compare`, find those that are alike; `pause` is called often and may block.
 
-        Others may search meanwhile. Comparing takes time for all skills, whatever changed: about 50 us each.
+        Others may search meanwhile: what is looked up and indexed becomes part of the search a batch at a time. If they
+        search other skills, it goes on with those, which are likely to be newer. The first comparison takes about 50 us
+        for each skill.
         """
-        index = self._index
-        while index is not None:
-            with self._lock:
-                index.update(skills)
-                contents = index.lacking(_BATCH)
-            if not contents:
-                if compare:
-                    self._find_twins(index, skills, pause)
-                return
-            read: list[Indexed] = []
-            for content in contents:
-                pause()
-                read.append(index.read(content, sign=True))
-            with self._lock:
-                index.fill(contents, read)
-
-    def _find_twins(self, index: SkillRows, skills: tuple[Skill, ...], pause: Callable[[], None]) -> None:
-        if self._compared is skills:
+        if (index := self._index) is None:
             return
         with self._lock:
-            found = index.indexed()
-        signatures: list[bytes] = []
-        for begin in range(0, len(found), _SIGNATURES):
+            index.update(skills)
+        while self._take(index, pause):
             pause()
-            signatures += self._signatures(index, found[begin : begin + _SIGNATURES], pause)
-        groups = alike(signatures, pause)
-        self.twins = Twins([[found[member][0] for member in group.members] for group in groups])
-        self._compared = skills
+        if compare and index.skills is skills:
+            self._comparison.follow(index, self._lock, pause)
 
-    @staticmethod
-    def _signatures(index: SkillRows, found: Sequence[tuple[Skill, int]], pause: Callable[[], None]) -> list[bytes]:
-        """Return the signatures of skills in the rows of an index, with those that it lacks, as searches make none."""
-        known = index.texts.signatures_of([row for _, row in found])
-        made: dict[int, bytes] = {}
-        for (skill, row), signed in zip(found, known, strict=True):
-            if signed is None and row not in made:
-                pause()
-                _, _, made_now = index.read(skill.content, sign=True)
-                # A body that cannot be read now has no signature yet.
-                if made_now is not None:
-                    made[row] = made_now
-        if made:
-            index.texts.sign(made)
-        return [signed or made.get(row, b"") for (_, row), signed in zip(found, known, strict=True)]
+    def _take(self, index: SkillRows, pause: Callable[[], None]) -> bool:
+        """Look up or index a batch of skills that are not searched yet; return whether there were any."""
+        with self._lock:
+            index.update(index.skills)
+            contents, generation = index.lacking(_BATCH), index.generation
+        rows = index.look_up(contents)
+        new = [content for content, row in zip(contents, rows, strict=True) if not row]
+        rows = _with_new(rows, index.index(index.read_all(new, pause, sign=True)) if new else ())
+        with self._lock:
+            index.place(contents, rows, generation)
+        return bool(contents)
 
     def select(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False
@@ -293,17 +272,23 @@ class SkillSearch:
     def _searched(
         self, index: SkillRows, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, also: Sequence[Skill]
     ) -> tuple[QueryTerms, list[Hit]]:
+        is_new = index.skills is not skills
         index.update(skills)
-        self._fill(index)
+        if self._at_once is None or index.missing <= self._at_once:
+            self._fill(index)
+        elif is_new:
+            contents = index.lacking(_LOOKED_UP)
+            index.place(contents, index.look_up(contents), index.generation)
         return index.search(query_words(query), policy, also)
 
     def _fill(self, index: SkillRows) -> None:
-        if self._at_once is not None and index.missing > self._at_once:
-            return
-        contents = index.lacking()
-        for begin in range(0, len(contents), _BATCH):
-            batch = contents[begin : begin + _BATCH]
-            index.fill(batch, [index.read(content) for content in batch])
+        while contents := index.lacking(_BATCH):
+            rows = index.look_up(contents)
+            new = [content for content, row in zip(contents, rows, strict=True) if not row]
+            rows = _with_new(rows, index.index(index.read_all(new)) if new else ())
+            index.place(contents, rows, index.generation)
+            if not index.is_current:
+                return
 
     def _with_reasons(self, index: SkillRows, terms: QueryTerms, hits: Sequence[Hit]) -> list[Match]:
         """Return the hits as matches with reasons."""
@@ -343,6 +328,12 @@ class _WordRanking(Generic[_Ranked]):
     def matches(self, paths: Container[str] | None = None) -> list[Match]:
         """Return the matches with reasons: all, or those of the skills at `paths`."""
         return self.explain(self.hits if paths is None else [hit for hit in self.hits if hit.skill.path in paths])
+
+
+def _with_new(rows: Iterable[int], new: Iterable[int]) -> list[int]:
+    """Return the rows with `new` ones, in order, in place of those that are 0."""
+    coming = iter(new)
+    return [row or next(coming) for row in rows]
 
 
 def open_texts(path: Path | None = None) -> TextIndex | None:

@@ -16,10 +16,13 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from operator import eq
+from operator import attrgetter, eq
 from struct import pack
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from sys import byteorder
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
+
+from skills_core.layered import Layered
 
 if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
@@ -44,6 +47,8 @@ _BAND: Final = 4
 
 _WORDS: Final = 64
 # Hashes of 16 bits for the words of a description.
+
+_path_of = attrgetter("path")
 
 _WORD: Final = re.compile(r"\w+")
 
@@ -140,10 +145,11 @@ def alike(signatures: Sequence[bytes], pause: Callable[[], None] = lambda: None)
             if number % _PAUSED == 0:
                 pause()
             band = each[start : start + width]
-            heads = buckets.get(band, ())
-            if not any(_join(number, head, distinct, joined, least) for head in heads):
-                # The latest: where bodies are equal, neighbours have the same first words of their descriptions.
-                buckets[band] = (*heads, number)[-_MAX_COMPARED:]
+            others = buckets.get(band, ())
+            for other in others:
+                _join(number, other, distinct, joined, least)
+            # The latest: where bodies are equal, neighbours have the same first words of their descriptions.
+            buckets[band] = (*others, number)[-_MAX_COMPARED:]
     groups: dict[int, list[int]] = defaultdict(list)
     for number, each in enumerate(distinct):
         groups[_root(joined, number)] += having[each]
@@ -151,17 +157,16 @@ def alike(signatures: Sequence[bytes], pause: Callable[[], None] = lambda: None)
     return sorted(found)
 
 
-def _join(number: int, other: int, signatures: Sequence[bytes], joined: array[int], least: list[float]) -> bool:
-    """Put two texts into one group if they are alike; tell whether they are in one."""
+def _join(number: int, other: int, signatures: Sequence[bytes], joined: array[int], least: list[float]) -> None:
+    """Put two texts into one group if they are alike."""
     one, two = _root(joined, number), _root(joined, other)
     if one == two:
-        return True
+        return
     share = similarity(signatures[number], signatures[other])
     if share < ALIKE or similarity_of_descriptions(signatures[number], signatures[other]) < ALIKE_DESCRIPTIONS:
-        return False
+        return
     joined[max(one, two)] = min(one, two)
     least[min(one, two)] = min(share, least[one], least[two])
-    return True
 
 
 def _root(joined: array[int], number: int) -> int:
@@ -171,16 +176,88 @@ def _root(joined: array[int], number: int) -> int:
     return number
 
 
+class Bands:
+    """Finds the texts whose signatures have a band in common with another one: 128 bytes a text, by their numbers.
+
+    Of each band it has 4 bytes, so that few of very many texts are found by chance. One thread at a time adds texts.
+    """
+
+    def __init__(self) -> None:
+        """Begin without texts."""
+        self._columns = [bytearray() for _ in range(BINS // _BAND)]
+        self._numbers = array("I")
+        # A byte for each number, 1 if it has been added: a set of numbers takes a hundred times as much.
+        self._known = bytearray()
+
+    def add(self, numbers: Sequence[int], signatures: Sequence[bytes]) -> None:
+        """Add texts that may be known already; those without a signature are left out."""
+        folded = array("I")
+        self._known.extend(bytes(max(0, max(numbers, default=0) + 1 - len(self._known))))
+        for number, each in zip(numbers, signatures, strict=True):
+            if each and not self._known[number]:
+                self._known[number] = 1
+                self._numbers.append(number)
+                folded += _folded_bands(each)
+        for place, column in enumerate(self._columns):
+            column.extend(folded[place :: len(self._columns)].tobytes())
+
+    def sharing(self, signature: bytes) -> set[int]:
+        """Return the numbers of the texts that may have a band in common with a signature."""
+        found: set[int] = set()
+        for band, column in zip(_folded_bands(signature), self._columns, strict=True):
+            wanted = band.to_bytes(4, byteorder)
+            at = column.find(wanted)
+            while at >= 0:
+                if not at % 4:
+                    found.add(self._numbers[at // 4])
+                at = column.find(wanted, at + 1)
+        return found
+
+
+def _folded_bands(signature: bytes) -> array[int]:
+    """Return for each band a number of 32 bits, in which the halves of the band are mixed."""
+    bins = int.from_bytes(signature[: 2 * BINS], "big")
+    return array("I", (bins ^ bins >> 32).to_bytes(2 * BINS, "big"))[1::2]
+
+
 class Twins:
     """The alike ones among the skills of one search."""
 
     def __init__(self, groups: Iterable[Sequence[Skill]] = ()) -> None:
         """Take groups of skills, of which no skill is in two."""
-        self._of: Mapping[str, Sequence[Skill]] = {skill.path: group for group in groups for skill in group}
+        self._of: Layered[str, Sequence[Skill]] = Layered(_by_path(groups))
+        # The same object where the groups have the same paths.
+        self._paths = object()
 
     def __bool__(self) -> bool:
         """Whether any skills are alike."""
         return bool(self._of)
+
+    def updated(self, leaving: Iterable[Skill], groups: Iterable[Sequence[Skill]]) -> Twins:
+        """Return these groups without some skills and with further groups; the same object if that makes no difference.
+
+        A group of which one skill leaves must leave as a whole.
+        """
+        before = {path: group for each in leaving if (group := self._of.get(path := each.path))}
+        after = _by_path(groups)
+        if _values(before, id) == _values(after, id):
+            return self
+        known = self._of.copy()
+        for path in before:
+            del known[path]
+        known.update(after)
+        has_same_paths = _values(before, _path_of) == _values(after, _path_of)
+        return Twins._made(known, self._paths if has_same_paths else object())
+
+    @classmethod
+    def _made(cls, of: Layered[str, Sequence[Skill]], paths: object) -> Twins:
+        twins = cls()
+        twins._of, twins._paths = of, paths
+        return twins
+
+    def fold_as(self, other: Twins) -> bool:
+        """Tell whether the groups are known to consist of skills with the same paths, whatever else has changed."""
+        return self._paths is other._paths
 
     def of(self, skill: Skill) -> Sequence[Skill]:
         """Return all skills that are alike to this one, with itself, in their order; it alone if none is.
@@ -190,24 +267,31 @@ class Twins:
         group = self._of.get(skill.path, ())
         return group if any(each is skill for each in group) else (skill,)
 
-    def folded(
-        self, skills: Iterable[Skill], before: Callable[[Skill], Any] | None = None
-    ) -> Mapping[str, tuple[Skill, ...]]:
+    def group_of(self, skill: Skill) -> Sequence[Skill]:
+        """Return the skills that were alike to this one, with itself, when the groups were made; none if none was.
+
+        A skill that has been edited since then stays with its group until they are made again.
+        """
+        return self._of.get(skill.path, ())
+
+    def folded(self, skills: Iterable[Skill]) -> Mapping[str, tuple[Skill, ...]]:
         """Return those of `skills` that stand for others of them, by path in their order, each with the others.
 
-        Of a group, the first one stands for all, or the first of those that come first by `before`, a key to sort by.
-        A skill that has been edited since the groups were made stays with its group until they are made again.
+        The first one of a group stands for all.
         """
         groups: dict[int, list[Skill]] = defaultdict(list)
         for skill in skills if self._of else ():
-            if group := self._of.get(skill.path):
+            if group := self.group_of(skill):
                 groups[id(group)].append(skill)
-        folded: dict[str, tuple[Skill, ...]] = {}
-        for members in groups.values():
-            head = members[0] if before is None else min(members, key=before)
-            if len(members) > 1:
-                folded[head.path] = tuple(member for member in members if member is not head)
-        return folded
+        return {head.path: tuple(others) for head, *others in groups.values() if others}
+
+
+def _by_path(groups: Iterable[Sequence[Skill]]) -> dict[str, Sequence[Skill]]:
+    return {skill.path: group for group in groups for skill in group}
+
+
+def _values(groups: Mapping[str, Sequence[Skill]], of: Callable[[Skill], object]) -> dict[str, list[object]]:
+    return {path: [*map(of, group)] for path, group in groups.items()}
 
 
 def heads(skills: Iterable[Skill], folded: Mapping[str, Sequence[Skill]]) -> list[Skill]:

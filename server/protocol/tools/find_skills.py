@@ -115,6 +115,8 @@ async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
         return view.search_distinct(query, policy), view.unsearched
 
     matches, unsearched = await host.searches.run(call.ctx, search)
+    if unsearched:
+        host.index_for_search()
     loading = loading_text(view.catalog)
     note = loading or _incomplete(unsearched, len(view.catalog.offered))
     logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")

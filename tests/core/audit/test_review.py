@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING
 
 import pytest
@@ -141,19 +143,29 @@ def test_an_invalid_skill_keeps_its_reason(tmp_path: Path, library: Callable[...
     assert (skill.state, skill.reason) == (State.INVALID, Reason.MISSING_FRONTMATTER)
 
 
+@pytest.mark.parametrize("is_named", [False, True], ids=["compared", "named"])
 def test_a_twin_beside_a_skill_is_found_also_when_it_arrives_later(
-    write: WriteSkill, library: Callable[..., Library]
+    write: WriteSkill, library: Callable[..., Library], tmp_path: Path, *, is_named: bool
 ) -> None:
     write("invo1ce")
+    write("other")
     served = library(AuditReview())
-    assert served.catalog.skills[0].diagnostics == ()
-    folder = write("invoice")
-    served.reload()
-    assert [each.message.partition(":")[0] for each in by_name(served)["invo1ce"].diagnostics] == ["error name-twin"]
-    assert by_name(served)["invoice"].diagnostics == ()
-    (folder / "SKILL.md").unlink()
-    served.reload()
     assert by_name(served)["invo1ce"].diagnostics == ()
+    folder = tmp_path / "invoice"
+
+    def reload() -> None:
+        served.reload([folder] if is_named else None)
+
+    for remove in ((folder / "SKILL.md").unlink, partial(rmtree, folder)):
+        write("invoice")
+        reload()
+        assert [each.message.partition(":")[0] for each in by_name(served)["invo1ce"].diagnostics] == [
+            "error name-twin"
+        ]
+        assert by_name(served)["invoice"].diagnostics == ()
+        remove()
+        reload()
+        assert by_name(served)["invo1ce"].diagnostics == ()
 
 
 @pytest.mark.parametrize("form", ["{name}/{rule}", "{name}/{fingerprint}", "{fingerprint}"])

@@ -137,6 +137,27 @@ def test_what_is_restored_is_what_was_loaded(source: Source, path: Path, strictn
 
 
 @pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("below", ["", "owner"])
+def test_equal_texts_of_a_skill_are_held_once(below: str, tmp_path: Path, path: Path, write_skill: Any) -> None:
+    root = (tmp_path / "skills").resolve()
+    # More than the values that are remembered: all folders of a root are listed before a skill is read.
+    for number in range(2100 if not below else 1):
+        (root / below / f"other-{number}").mkdir(parents=True)
+    # No literal, which would be one object anywhere.
+    name, version = f"one-{len(below)}", f"1.{len(below)}.0"
+    write_skill(root / below, name, fields=f"metadata: {{version: {version}}}")
+    loaded = saved(Source(root), path)
+    for each in (loaded, SourceIndex(path).restore(loaded.source)):
+        assert each is not None
+        (content,) = each.contents.values()
+        front = content.instructions.frontmatter
+        (folder,) = (found for found in each.tree[below].folders if found == name) if below else (content.place,)
+        assert (front.name, front.version, front.raw["name"]) == (name, version, name)
+        assert all(text is folder for text in (content.name, front.name, front.raw["name"]))
+        assert front.version is front.metadata["version"]
+
+
+@pytest.mark.usefixtures("later")
 def test_only_its_user_can_read_the_file(source: Source, path: Path) -> None:
     saved(source, path)
     assert not POSIX or stat.S_IMODE(path.stat().st_mode) == 0o600

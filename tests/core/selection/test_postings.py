@@ -5,25 +5,29 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import threading
 from array import array
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import SelectionPolicy
+from skills_core.selection import postings, ranking
 from skills_core.selection.bm25 import SkillRows, count_members
+from skills_core.selection.fulltext import pieces_of
 from skills_core.selection.postings import Postings, TextIndex
 from skills_core.selection.ranking import SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from skills_core import Library, Skill
+    from skills_core import Library, Skill, SkillContent
 
 QUERIES = ("pdf", "fill the form of numbers", "word3 word7 number", "common rare4")
 
@@ -59,10 +63,10 @@ def test_an_index_in_a_file_finds_what_one_in_memory_finds_and_is_read_again(
     expected = answers(SkillSearch(), skills)
     assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
 
-    def read(_: object) -> object:
+    def read(*_: object, **__: object) -> object:
         raise AssertionError("indexed again")
 
-    monkeypatch.setattr(SkillRows, "read", read)
+    monkeypatch.setattr(SkillRows, "read_all", read)
     assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
 
 
@@ -87,12 +91,12 @@ def test_what_another_search_adds_meanwhile_changes_nothing(
     one.select(skills[:5], "pdf")
     read = texts.postings
 
-    def postings(stem: str) -> Postings:
+    def meanwhile(stem: str) -> Postings:
         monkeypatch.undo()
         other.select(skills, "number")
         return read(stem)
 
-    monkeypatch.setattr(texts, "postings", postings)
+    monkeypatch.setattr(texts, "postings", meanwhile)
     assert answers(one, skills[:5]) == answers(SkillSearch(), skills[:5])
 
 
@@ -190,6 +194,74 @@ def test_a_search_over_some_leaves_others_out_until_they_are_indexed(skills: tup
     assert answers(search, skills) == answers(SkillSearch(), skills)
 
 
+@pytest.mark.parametrize("step", ["_found", "_add_segment"])
+def test_a_search_does_not_wait_for_what_is_looked_up_and_indexed_meanwhile(
+    skills: tuple[Skill, ...], path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    search = SkillSearch(texts=TextIndex(path))
+    search.warm(skills[:10])
+    act, reached, searched = getattr(postings, step), threading.Event(), threading.Event()
+
+    def waiting(*args: object) -> object:
+        reached.set()
+        assert searched.wait(30)
+        return act(*args)
+
+    monkeypatch.setattr(postings, step, waiting)
+    with ThreadPoolExecutor(2) as threads:
+        warming = threads.submit(search.warm, skills)
+        assert reached.wait(30)
+        try:
+            assert threads.submit(search.select, skills[:10], "pdf").result(30)
+        finally:
+            searched.set()
+        warming.result(30)
+    assert answers(search, skills) == answers(SkillSearch(), skills)
+
+
+def test_what_a_search_waits_for_is_bounded_by_a_number_of_skills(
+    skills: tuple[Skill, ...], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SkillSearch(texts=TextIndex(path)).warm(skills)
+    monkeypatch.setattr(ranking, "_BATCH", 4)
+    monkeypatch.setattr(ranking, "_LOOKED_UP", 3)
+    texts = TextIndex(path)
+    search = SkillSearch(texts=texts, at_once=0)
+    find, place = texts.rows_of, SkillRows.place
+    looked_up, placed, unsearched = list[int](), list[int](), list[int]()
+
+    def finding(keys: Sequence[bytes]) -> list[int]:
+        looked_up.append(len(keys))
+        return find(keys)
+
+    def placing(rows: SkillRows, contents: Sequence[SkillContent], *given: Any) -> None:
+        placed.append(len(contents))
+        place(rows, contents, *given)
+
+    def pause() -> None:
+        search.select(skills, "pdf")
+        unsearched.append(search.unsearched)
+
+    monkeypatch.setattr(texts, "rows_of", finding)
+    monkeypatch.setattr(SkillRows, "place", placing)
+    search.select(skills, "pdf")
+    assert (looked_up, placed) == ([3], [3])
+    search.warm(skills, pause, compare=False)
+    assert max(looked_up) == max(placed) == 4
+    assert unsearched == [23, 19, 15, 11, 7, 3, 0]
+
+
+def test_what_is_indexed_ahead_is_what_is_searched_since(skills: tuple[Skill, ...], path: Path) -> None:
+    search = SkillSearch(texts=TextIndex(path), at_once=0)
+
+    def pause() -> None:
+        answers(search, skills)
+
+    search.warm(skills[:10], pause)
+    assert search.unsearched == 0
+    assert answers(search, skills) == answers(SkillSearch(), skills)
+
+
 def test_contents_that_no_skill_has_any_more_are_forgotten_in_time(
     library: Library, tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +295,7 @@ def test_postings_do_not_depend_on_how_contents_are_added(data: st.DataObject) -
     words = st.lists(st.sampled_from(["pdf", "forms", "form", "tests"]), max_size=4).map(" ".join)
     contents = data.draw(st.lists(st.tuples(words, words, words, words), min_size=1, max_size=40))
     together, apart = TextIndex(), TextIndex()
-    counts = {b"%d" % number: together.count(texts) for number, texts in enumerate(contents)}
+    counts = {b"%d" % number: each for number, each in enumerate(together.count([*map(pieces_of, contents)]))}
     keys = list(counts)
     together.add(counts)
     while keys:
@@ -237,7 +309,8 @@ def test_postings_do_not_depend_on_how_contents_are_added(data: st.DataObject) -
 
 def test_another_process_may_join_what_one_knows_with_what_it_does_not(path: Path) -> None:
     one, other = TextIndex(path), TextIndex(path)
-    counts = {b"%d" % number: one.count(("pdf", "", "", "")) for number in range(5)}
+    (counted,) = one.count([pieces_of(("pdf", "", "", ""))])
+    counts = {b"%d" % number: counted for number in range(5)}
     rows = one.add({key: counts[key] for key in (b"0", b"1")})
     other.add(counts)
     assert postings_of(one, ["pdf"])[0][0] == rows
@@ -248,7 +321,7 @@ def test_another_process_may_join_what_one_knows_with_what_it_does_not(path: Pat
 def test_words_are_those_of_the_full_text_index(texts: list[str]) -> None:
     texts = [each.encode("utf-8", "replace").decode() for each in texts]
     index = TextIndex()
-    length, packed = index.count(texts)
+    ((length, packed),) = index.count([pieces_of(texts)])
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE VIRTUAL TABLE texts USING fts5(a, b, c, d, tokenize='porter unicode61')")
         database.execute("CREATE VIRTUAL TABLE words USING fts5vocab(texts, instance)")
@@ -263,7 +336,8 @@ def test_words_are_those_of_the_full_text_index(texts: list[str]) -> None:
 
 def test_a_word_that_comes_very_often_keeps_its_fields() -> None:
     index = TextIndex()
-    index.add({b"key": index.count(("pdf", "", "", "pdf " * 100_000))})
+    (counted,) = index.count([pieces_of(("pdf", "", "", "pdf " * 100_000))])
+    index.add({b"key": counted})
     (packed,) = index.postings("pdf").packed
     assert packed & 15 == 0b1001
     assert packed >> 4 > 4000

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from random import Random
 from runpy import run_path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
 from skills_core.selection.postings import TextIndex
 from skills_core.selection.ranking import SkillSearch
-from skills_core.selection.twins import ALIKE, BINS, alike, signature, similarity
+from skills_core.selection.twins import ALIKE, BINS, Bands, alike, signature, similarity
 from tests.command_shapes import REPOSITORY
 from tests.skill_values import skill_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from skills_core.skills.skill import Skill
 
 
 def words_of(seed: str, count: int) -> list[str]:
@@ -138,3 +144,86 @@ def test_only_the_skills_of_a_search_are_its_twins() -> None:
     single.warm((one,))
     assert both.twins.of(one) == [one, other]
     assert single.twins.of(one) == (one,)
+
+
+NAMES = [f"skill-{number:02}" for number in range(24)]
+FORMS = st.tuples(st.integers(0, 5), st.integers(0, 3))
+STATES = st.dictionaries(st.sampled_from(NAMES), FORMS, max_size=len(NAMES))
+
+
+@cache
+def form_of(name: str, family: int, fork: int) -> Skill:
+    """Return a skill that is alike to those of its family; of one family, only neighbours are."""
+    words = words_of(f"family {family}", 160)
+    changed = [*words[25 * fork :], *words_of(f"more of {family}", 75)[: 25 * fork]]
+    description = f"Family {family} of skills, which has {' '.join(words[:6])}."
+    return skill_of(name, description=description, body=" ".join(changed))
+
+
+def groups_of(search: SkillSearch, skills: tuple[Skill, ...]) -> set[frozenset[int]]:
+    return {frozenset(map(id, search.twins.of(skill))) for skill in skills}
+
+
+@given(st.lists(STATES, min_size=2, max_size=5))
+@settings(deadline=None, max_examples=30)
+def test_after_a_change_the_groups_are_those_that_a_comparison_of_all_finds(
+    states: list[dict[str, tuple[int, int]]],
+) -> None:
+    texts = TextIndex()
+    search = SkillSearch(texts=texts)
+    for state in states:
+        skills = tuple(form_of(name, *state[name]) for name in NAMES if name in state)
+        search.warm(skills)
+        fresh = SkillSearch(texts=texts)
+        fresh.warm(skills)
+        assert groups_of(search, skills) == groups_of(fresh, skills)
+        assert bool(search.twins) is bool(fresh.twins)
+
+
+def test_a_change_reads_the_signatures_of_those_that_may_be_alike_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = TextIndex()
+    search = SkillSearch(texts=texts)
+    skills = tuple(form_of(name, number, 0) for number, name in enumerate(NAMES))
+    search.warm(skills)
+    read: set[int] = set()
+    signatures_of = texts.signatures_of
+
+    def noted(rows: Sequence[int]) -> list[bytes | None]:
+        read.update(rows)
+        return signatures_of(rows)
+
+    monkeypatch.setattr(texts, "signatures_of", noted)
+    after = (*skills[:-1], form_of(NAMES[-1], 0, 1))
+    search.warm(after)
+    assert search.twins.of(after[-1]) == [after[0], after[-1]]
+    assert len(read) == 2
+
+
+def test_an_edit_of_an_alike_skill_leaves_what_is_folded_and_a_skill_that_leaves_its_group_does_not() -> None:
+    search = SkillSearch()
+    first, second, other = form_of("a", 0, 0), form_of("b", 0, 0), form_of("c", 1, 0)
+    search.warm((first, second, other))
+    before = search.twins
+    edited = form_of("b", 0, 1)
+    search.warm((first, edited, other))
+    assert search.twins.fold_as(before)
+    assert search.twins.of(first) == [first, edited]
+    search.warm((first, form_of("b", 1, 0), other))
+    assert not search.twins.fold_as(before)
+    assert search.twins.of(first) == (first,)
+
+
+def test_texts_that_share_a_band_are_found_by_it_whatever_lies_between() -> None:
+    bands = Bands()
+    body = words_of("body", 400)
+    signatures = [signature("", " ".join([*body[number:], *words_of("other", number)])) for number in range(0, 400, 20)]
+    bands.add([*range(100, 120)], signatures)
+    bands.add([7, 100], [b"", signatures[0]])
+    for number, each in enumerate(signatures):
+        shares = {
+            100 + at
+            for at, other in enumerate(signatures)
+            if any(each[start : start + 8] == other[start : start + 8] for start in range(0, 2 * BINS, 8))
+        }
+        assert bands.sharing(each) == shares
+        assert 100 + number in shares
