@@ -69,6 +69,13 @@ class CatalogStep(NamedTuple):
     come: Sequence[Skill]
 
 
+class Admitted(NamedTuple):
+    """The skills of a catalog that a caller may see, in order, before those are left out that depend on hidden ones."""
+
+    catalog: Catalog
+    skills: tuple[Skill, ...]
+
+
 class _Origin(NamedTuple):
     """The step to a catalog from the one before it; of skills that went it has only the sort keys, to keep none."""
 
@@ -187,15 +194,32 @@ class Catalog:
         gone = [before.skills[bisect_left(before.skills, key, key=order_of)] for key in origin.gone]
         return CatalogStep(gone, origin.come)
 
-    def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
+    def admitted(self, admits: Callable[[Skill], bool], before: Admitted | None = None) -> Admitted:
+        """Return the skills for which `admits` holds, of which `before` has those of another catalog.
+
+        If this catalog was made of that one, `admits` is asked for what changed alone. It should judge what a skill is
+        (its source, name, frontmatter), never its state.
+        """
+        if before is not None and before.catalog is self:
+            return before
+        step = None if before is None else self.step_from(before.catalog)
+        if before is None or step is None:
+            return Admitted(self, tuple(filter(admits, self.skills)))
+        gone = frozenset(map(id, step.gone))
+        left = [skill for skill in before.skills if id(skill) not in gone]
+        return Admitted(self, tuple(sorted([*left, *filter(admits, step.come)], key=order_of)))
+
+    def restricted(self, admits: Callable[[Skill], bool], admitted: Admitted | None = None) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
 
-        What is left says nothing of the others; `catalog.filter` tells which skills are hidden with a hidden one. A
-        source whose skills are all hidden is hidden as well; the others count the skills that are left. As soon as
-        one skill is hidden there are no `problems`, since they name paths whatever skill these would belong to.
+        Which these are may be known: `admitted`. What is left says nothing of the others; `catalog.filter` tells which
+        skills are hidden with a hidden one. A source whose skills are all hidden is hidden as well; the others count
+        the skills that are left. As soon as one skill is hidden there are no `problems`, since they name paths whatever
+        skill these would belong to.
         """
+        seen = self.admitted(admits, admitted).skills
         roots = (found.source.root for found in self.sources)
-        skills = visible_skills(self.skills, admits, roots, self._related)
+        skills = visible_skills(self.skills, seen, roots, self._related)
         if skills is self.skills:
             return self
         skills = tuple(sorted(skills, key=order_of))

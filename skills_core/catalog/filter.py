@@ -57,16 +57,15 @@ class Relations:
 
 def visible_skills(
     skills: tuple[Skill, ...],
-    admits: Callable[[Skill], bool],
+    admitted: Sequence[Skill],
     roots: Iterable[Path],
     relations: Callable[[], Relations],
 ) -> tuple[Skill, ...]:
-    """Return the skills that are left where only those that `admits` may be seen; `skills` itself if it admits all.
+    """Return the skills that are left where only those `admitted` may be seen; `skills` itself if these are all.
 
-    `admits` should judge what a skill is (its source, name, frontmatter), never its state. `roots` are those of the
-    sources, in order of precedence; `relations` returns those of `skills`.
+    `roots` are those of the sources, in order of precedence; `relations` returns those of `skills`.
     """
-    rest = [skill for skill in skills if admits(skill)]
+    rest = [*admitted]
     if len(rest) == len(skills):
         return skills
     related = relations()
