@@ -162,6 +162,11 @@ class SkillRows:
         return self._generation == self.texts.generation
 
     @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills of the last update."""
+        return self._skills
+
+    @property
     def missing(self) -> int:
         """The number of skills that are not searched yet, because the rows of their contents are not known."""
         return self._missing
