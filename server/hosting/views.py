@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from server.config.settings.access import AccessSettings
     from server.config.settings.model import Settings
     from server.listing.layout import ListingLayout
-    from skills_core.catalog.catalog import Catalog
+    from skills_core.catalog.catalog import Admitted, Catalog
     from skills_core.live.library import Library
     from skills_core.selection.fusion import Reranker
     from skills_core.selection.policy import Match, SelectionPolicy
@@ -92,9 +92,13 @@ class ViewRule:
     shows: Callable[[ViewName, Skill], bool]
     allows: Callable[[ViewName, str], bool] = lambda _, __: True
 
-    def part_of(self, catalog: Catalog, name: ViewName) -> Catalog:
-        """Return the part of a catalog that a view shows."""
-        return catalog.restricted(partial(self.shows, name))
+    def admitted(self, catalog: Catalog, name: ViewName, before: Admitted | None = None) -> Admitted:
+        """Return the skills that a view shows; `before` are those of another catalog."""
+        return catalog.admitted(partial(self.shows, name), before)
+
+    def part_of(self, catalog: Catalog, name: ViewName, admitted: Admitted | None = None) -> Catalog:
+        """Return the part of a catalog that a view shows, of which it may be known which skills are `admitted`."""
+        return catalog.restricted(partial(self.shows, name), admitted)
 
     def settings_of(self, name: ViewName, settings: Settings) -> Settings:
         """Return the settings with those optional tools alone that callers with a view have."""
@@ -319,6 +323,7 @@ class Views:
         self._texts = SharedTexts(library)
         self._entries: OrderedDict[ViewName, _OpenView] = OrderedDict()
         self._prepared: dict[ViewName, _Prepared] = {}
+        self._admitted: dict[ViewName, Admitted] = {}
         self._held: Catalog | None = None
         self._announced = library.catalog
 
@@ -412,6 +417,7 @@ class Views:
 
     def _next(self, name: ViewName, before: Catalog, view: View, whole: Catalog) -> _Prepared:
         """Return how a view of the catalog `before` becomes one of `whole`."""
+        self._admit(name, whole)
         if self._rule is not None and whole.shows_same(before, partial(self._rule.shows, name)):
             # Most edits concern few of many views.
             return _Prepared(whole, view, view, None)
@@ -465,6 +471,7 @@ class Views:
             idle = next((known for known, other in self._entries.items() if other.feed.announced is None), None)
             if idle is not None:
                 del self._entries[idle]
+                self._admitted.pop(idle, None)
         self._entries[name] = entry
         return entry
 
@@ -519,7 +526,14 @@ class Views:
         return self._settings if self._rule is None else self._rule.settings_of(name, self._settings)
 
     def _catalog(self, name: ViewName, whole: Catalog) -> Catalog:
-        return whole if self._rule is None else self._rule.part_of(whole, name)
+        return whole if self._rule is None else self._rule.part_of(whole, name, self._admit(name, whole))
+
+    def _admit(self, name: ViewName, whole: Catalog) -> Admitted | None:
+        """Return the skills that a view shows of a catalog, which costs what changed since it was asked before."""
+        if self._rule is None:
+            return None
+        found = self._admitted[name] = self._rule.admitted(whole, name, self._admitted.get(name))
+        return found
 
 
 def role_rule(settings: AccessSettings) -> ViewRule | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from weakref import ref
 
 from skills_core.catalog.conflicts import Settlement
-from skills_core.catalog.filter import hide_alike, keeps_name, visible_skills
+from skills_core.catalog.filter import Relations, hide_alike, keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.layered import Layered
 from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_path, is_same_skill
@@ -69,6 +69,13 @@ class CatalogStep(NamedTuple):
     come: Sequence[Skill]
 
 
+class Admitted(NamedTuple):
+    """The skills of a catalog that a caller may see, in order, before those are left out that depend on hidden ones."""
+
+    catalog: Catalog
+    skills: tuple[Skill, ...]
+
+
 class _Origin(NamedTuple):
     """The step to a catalog from the one before it; of skills that went it has only the sort keys, to keep none."""
 
@@ -103,6 +110,7 @@ class Catalog:
     _paths: tuple[str, ...] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
     _origin: _Origin | None = field(init=False, compare=False, default=None)
+    _relations: Relations | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         for name, (belongs, order) in _LISTS.items():
@@ -153,6 +161,7 @@ class Catalog:
             "_keys": _replaced(self._keys, (each.key for each in old), (each.key for each in new)),
             "_paths": _replaced(self._paths, (each.path for each in old), (each.path for each in new)),
             "_depth": max(self._depth, _depth(new)),
+            "_relations": None,
             "_origin": _Origin(ref(self), tuple(sorted(map(order_of, gone))), tuple(sorted(come, key=order_of))),
         }.items():
             object.__setattr__(catalog, name, value)
@@ -185,14 +194,32 @@ class Catalog:
         gone = [before.skills[bisect_left(before.skills, key, key=order_of)] for key in origin.gone]
         return CatalogStep(gone, origin.come)
 
-    def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
+    def admitted(self, admits: Callable[[Skill], bool], before: Admitted | None = None) -> Admitted:
+        """Return the skills for which `admits` holds, of which `before` has those of another catalog.
+
+        If this catalog was made of that one, `admits` is asked for what changed alone. It should judge what a skill is
+        (its source, name, frontmatter), never its state.
+        """
+        if before is not None and before.catalog is self:
+            return before
+        step = None if before is None else self.step_from(before.catalog)
+        if before is None or step is None:
+            return Admitted(self, tuple(filter(admits, self.skills)))
+        gone = frozenset(map(id, step.gone))
+        left = [skill for skill in before.skills if id(skill) not in gone]
+        return Admitted(self, tuple(sorted([*left, *filter(admits, step.come)], key=order_of)))
+
+    def restricted(self, admits: Callable[[Skill], bool], admitted: Admitted | None = None) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
 
-        What is left says nothing of the others; `catalog.filter` tells which skills are hidden with a hidden one. A
-        source whose skills are all hidden is hidden as well; the others count the skills that are left. As soon as
-        one skill is hidden there are no `problems`, since they name paths whatever skill these would belong to.
+        Which these are may be known: `admitted`. What is left says nothing of the others; `catalog.filter` tells which
+        skills are hidden with a hidden one. A source whose skills are all hidden is hidden as well; the others count
+        the skills that are left. As soon as one skill is hidden there are no `problems`, since they name paths whatever
+        skill these would belong to.
         """
-        skills = visible_skills(self.skills, admits, (found.source.root for found in self.sources))
+        seen = self.admitted(admits, admitted).skills
+        roots = (found.source.root for found in self.sources)
+        skills = visible_skills(self.skills, seen, roots, self._related)
         if skills is self.skills:
             return self
         skills = tuple(sorted(skills, key=order_of))
@@ -203,6 +230,14 @@ class Catalog:
             if counts[found.source.root] or not found.skills
         )
         return Catalog(skills, (), sources)
+
+    def _related(self) -> Relations:
+        """Return what all restricted catalogs look up, from the first of them on."""
+        found = self._relations
+        if found is None:
+            found = Relations(self.skills)
+            object.__setattr__(self, "_relations", found)
+        return found
 
     def shows_same(self, before: Catalog, admits: Callable[[Skill], bool]) -> bool:
         """Tell whether `restricted` is known to show the same of this catalog as of `before`, of which it was made.

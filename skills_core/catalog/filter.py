@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,27 +27,55 @@ if TYPE_CHECKING:
 _OF_REQUIREMENTS = frozenset({Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT})
 
 
-def visible_skills(
-    skills: tuple[Skill, ...], admits: Callable[[Skill], bool], roots: Iterable[Path]
-) -> tuple[Skill, ...]:
-    """Return the skills that are left where only those that `admits` may be seen; `skills` itself if it admits all.
+class Relations:
+    """How the skills of a catalog may depend on each other: by their places, and by names.
 
-    `admits` should judge what a skill is (its source, name, frontmatter), never its state. `roots` are those of the
-    sources, in order of precedence.
+    All views of a catalog share it, so that a view costs about what it shows.
     """
-    more = {id(skill) for skill in skills if not admits(skill)}
-    if not more:
+
+    def __init__(self, skills: tuple[Skill, ...]) -> None:
+        """Look at the places of `skills`, all those of a catalog; names are looked at when a skill depends on them."""
+        self._skills = skills
+        self.at: dict[tuple[Path, str], Skill] = {}
+        self.below: dict[tuple[Path, str], list[Skill]] = {}
+        for skill in skills:
+            root, place = skill.identity
+            self.at[root, place] = skill
+            for folder in _folders_above(place):
+                self.below.setdefault((root, folder), []).append(skill)
+
+    @cached_property
+    def named(self) -> Mapping[str, Sequence[Skill]]:
+        """The skills by name."""
+        return _by_names(self._skills, lambda skill: (skill.name,))
+
+    @cached_property
+    def provided(self) -> Mapping[str, Sequence[Skill]]:
+        """The skills by the names that a `requires` may use."""
+        return _by_names(self._skills, lambda skill: skill.content.names)
+
+
+def visible_skills(
+    skills: tuple[Skill, ...],
+    admitted: Sequence[Skill],
+    roots: Iterable[Path],
+    relations: Callable[[], Relations],
+) -> tuple[Skill, ...]:
+    """Return the skills that are left where only those `admitted` may be seen; `skills` itself if these are all.
+
+    `roots` are those of the sources, in order of precedence; `relations` returns those of `skills`.
+    """
+    rest = [*admitted]
+    if len(rest) == len(skills):
         return skills
-    named = _by_names(skills, lambda skill: (skill.name,))
-    # The names that a `requires` may use.
-    provided = _by_names(skills, lambda skill: skill.content.names)
-    hidden, places = frozenset[int](), _Places(())
-    while more:
-        hidden |= more
-        places = _Places(skill for skill in skills if id(skill) in hidden)
-        rest = (skill for skill in skills if id(skill) not in hidden)
-        more = {id(skill) for skill in rest if places.enclose(skill) or _depends(skill, named, provided, hidden)}
-    rest = (skill for skill in skills if id(skill) not in hidden)
+    related = relations()
+    while True:
+        visible = frozenset(map(id, rest))
+        places = _Places(related, visible)
+        left = [skill for skill in rest if not places.enclose(skill) and not _depends(skill, related, visible)]
+        if len(left) == len(rest):
+            break
+        rest = left
     left = [replace(skill, content=_cut(skill, places)) if places.are_within(skill) else skill for skill in rest]
     # A source without a skill that is left does not count for the rank of the others.
     used = {skill.source.root for skill in left}
@@ -77,24 +106,25 @@ def _hides(skill: Skill) -> tuple[object, ...]:
 class _Places:
     """The places of hidden skills on the disk: folders with all that is in them, and single documents."""
 
-    def __init__(self, hidden: Iterable[Skill]) -> None:
-        self._folders: set[tuple[Path, str]] = set()
-        self._documents: set[tuple[Path, str]] = set()
-        self._above: set[tuple[Path, str]] = set()
-        for skill in hidden:
-            root, place = skill.identity
-            (self._folders if skill.content.kind is SkillKind.FOLDER else self._documents).add((root, place))
-            self._above.update((root, folder) for folder in _folders_above(place))
+    def __init__(self, relations: Relations, visible: frozenset[int]) -> None:
+        """Take the skills of `relations` that are not `visible`, which has the ids of objects."""
+        self._relations = relations
+        self._visible = visible
 
     def hold(self, root: Path, path: str) -> bool:
         """Tell whether a path is that of a hidden skill, or lies in the folder of one."""
-        if (root, path) in self._folders or (root, path) in self._documents:
+        at = self._relations.at
+        if (found := at.get((root, path))) is not None and self._hides(found):
             return True
-        return any((root, folder) in self._folders for folder in _folders_above(path))
+        above = (at.get((root, folder)) for folder in _folders_above(path))
+        return any(each is not None and each.content.kind is SkillKind.FOLDER and self._hides(each) for each in above)
 
     def are_below(self, root: Path, folder: str) -> bool:
         """Tell whether a folder is that of a hidden skill, or one is below it."""
-        return self.hold(root, folder) or (root, folder) in self._above
+        return self.hold(root, folder) or any(map(self._hides, self._relations.below.get((root, folder), ())))
+
+    def _hides(self, skill: Skill) -> bool:
+        return id(skill) not in self._visible
 
     def enclose(self, skill: Skill) -> bool:
         """Tell whether a skill lies in the folder of a hidden one, or its main file does."""
@@ -131,20 +161,21 @@ def _by_names(skills: Iterable[Skill], names_of: Callable[[Skill], Iterable[str]
     return named
 
 
-def _depends(
-    skill: Skill, named: dict[str, list[Skill]], provided: dict[str, list[Skill]], hidden: frozenset[int]
-) -> bool:
+def _depends(skill: Skill, relations: Relations, visible: frozenset[int]) -> bool:
     """Tell whether the state of a skill follows from a hidden one."""
     if skill.state is State.SHADOWED:
-        return any(id(other) in hidden for other in named[skill.name] if keeps_name(other))
-    required = [other for name in skill.frontmatter.requires for other in provided.get(name, ())]
+        return any(id(other) not in visible for other in relations.named[skill.name] if keeps_name(other))
+    requires = skill.frontmatter.requires
+    if not requires:
+        return False
+    required = [other for name in requires for other in relations.provided.get(name, ())]
     if skill.reason in _OF_REQUIREMENTS:
-        return any(id(other) in hidden for other in required)
+        return any(id(other) not in visible for other in required)
     if skill.state is not State.ACTIVE:
         return False
-    visible = (other for other in required if other.state is State.ACTIVE and id(other) not in hidden)
-    served = {name for other in visible for name in other.content.names}
-    return any(name not in served for name in skill.frontmatter.requires)
+    seen = (other for other in required if other.state is State.ACTIVE and id(other) in visible)
+    served = {name for other in seen for name in other.content.names}
+    return any(name not in served for name in requires)
 
 
 def keeps_name(skill: Skill) -> bool:

@@ -31,8 +31,9 @@ class Choices:
 
     def select(self, content: SkillContent, source: Source, names: Iterable[str]) -> bool:
         """Tell whether one of the choices selects a skill: by one of `names`, or otherwise."""
-        if any(name in self._names or any(fits(each, name) for each in self._patterns) for name in names):
-            return True
+        for name in names:
+            if name in self._names or (self._patterns and any(fits(each, name) for each in self._patterns)):
+                return True
         if self._tags and any(tag.lower() in self._tags for tag in content.instructions.frontmatter.tags):
             return True
         return bool(self._sources) and not self._sources.isdisjoint((source.scope.value, str(source.root)))

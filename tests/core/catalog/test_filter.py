@@ -288,6 +288,57 @@ def test_what_is_known_to_show_the_same_after_an_edit_does(
         shutil.rmtree(root)
 
 
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    tree=TREES.filter(bool),
+    choice=CHOICES,
+    steps=st.lists(st.tuples(st.sampled_from([None, *EDITS]), st.integers(0, 9)), min_size=1, max_size=4),
+)
+def test_what_is_admitted_after_changes_is_what_is_admitted_of_the_new_catalog(
+    tree: dict[tuple[str, str], Any],
+    choice: set[tuple[str, str]],
+    steps: list[tuple[str | None, int]],
+    write_skill: Any,
+) -> None:
+    root = Path(tempfile.mkdtemp())
+    try:
+        library, admits = library_of(root, tree, write_skill), chosen(choice)
+        known = library.catalog.admitted(admits)
+        places = [*sorted(tree), ("high", "new"), ("low", "a/new")]
+        for text, number in steps:
+            source, place = places[number % len(places)]
+            folder = root / source / place
+            if text is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "SKILL.md").write_text(text)
+            library.reload([folder / "SKILL.md" if text else folder])
+            known = library.catalog.admitted(admits, known)
+            assert known == library.catalog.admitted(admits)
+            assert library.catalog.restricted(admits, known) == library.catalog.restricted(admits)
+    finally:
+        shutil.rmtree(root)
+
+
+def test_only_what_changed_is_asked_for_after_a_change(tmp_path: Path, write_skill: Any, load: Any) -> None:
+    for name in "abcde":
+        write_skill(tmp_path, name)
+    library, asked = load(tmp_path), list[str]()
+
+    def admits(skill: Skill) -> bool:
+        asked.append(skill.name)
+        return skill.name != "b"
+
+    known = library.catalog.admitted(admits)
+    asked.clear()
+    write_skill(tmp_path, "new")
+    library.reload([tmp_path / "new"])
+    known = library.catalog.admitted(admits, known)
+    assert asked == ["new"]
+    assert [skill.name for skill in known.skills] == ["a", "c", "d", "e", "new"]
+
+
 def test_an_edit_of_a_hidden_skill_is_known_to_show_the_same_and_others_are_not(
     tmp_path: Path, write_skill: Any, load: Any
 ) -> None:
