@@ -28,6 +28,7 @@ from corpus import write_corpus
 from http_link import MIRRORED, HttpLink
 from processes import HOST, Command, free_port, running
 from record import operations, record
+from scale_measures import settle
 from wire import BenchError, Era, encode, request
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 START_SECONDS = 60.0
-SETTLE_SECONDS = 4.0
-# A server watches its folders and prepares texts in these seconds.
 TICKS = os.sysconf("SC_CLK_TCK")
 TIMED = {
     "tools/list": "tools/list",
@@ -201,13 +200,16 @@ def main() -> int:
         ours = Command(serve, HERE.parent, Path(name), settings)
         served = _started(stack, ours, folder, _token(ours) if options.token else "")
         link = HttpLink(served.process, served.port, Era.MODERN, START_SECONDS, served.token)
+        # While skills are loading, the list of tools has no names of them.
+        settle(served.process.pid)
         names, recorded = record(Client(link, Era.MODERN, served.process.spawned, served.process.pid))
         link.close()
         answers.write_text(json.dumps(recorded), encoding="utf-8")
         words = (sys.executable, "-m", "floor", "{dir}", "--answers", str(answers), "--port", "{port}")
         floor = _started(stack, Command(words, HERE, Path(name)), folder)
         HttpLink(floor.process, floor.port, Era.MODERN, START_SECONDS).close()
-        time.sleep(SETTLE_SECONDS)
+        # After the first list of tools, skills are compared and texts are prepared.
+        settle(served.process.pid)
         wanted = operations(Era.MODERN, names, recorded["pages"])
         print(
             f"{'':<14}{'clients':>8}{'floor/s':>10}{'ours/s':>10}{'x floor':>9}{'CPU ms':>16}{'p50 ms':>16}{'p50':>7}"

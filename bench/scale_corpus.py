@@ -1,7 +1,7 @@
 """Generate a corpus as large registries have it: any number of skills, the same bytes on every run and machine.
 
     .venv/bin/python bench/scale_corpus.py FOLDER --skills 100000
-    .venv/bin/python bench/scale_corpus.py FOLDER --skills 1000000 --few-files
+    .venv/bin/python bench/scale_corpus.py FOLDER --skills 1000000 --few-files --sources 3
 
 Skills lie two levels deep, `owner/skill`. A SKILL.md has a body of 2 to 6 KB; 0 to 10 files are beside it, four on
 average: most small, a few of 20 KB and more. 46 % are near-twins: forks of an earlier skill with a name of their own,
@@ -11,7 +11,8 @@ prefix of a large one, and any number of processes writes the same.
 
 With `--few-files`, nine skills in ten are a SKILL.md alone and the others have one file beside it, and bodies draw
 their sentences from a stock of 3,000 a topic: a million takes less than half of the time, of the disk and of the
-inodes. The sizes of a SKILL.md and the twins are the same.
+inodes. The sizes of a SKILL.md and the twins are the same. With `--sources 3`, the owners' folders are shared out over
+the folders 1, 2 and 3: a server reads 500,000 folders of one source at most.
 """
 
 from __future__ import annotations
@@ -137,16 +138,32 @@ class Draft(NamedTuple):
     files: Mapping[str, bytes]
 
 
-def write_scale_corpus(root: Path, count: int, *, processes: int | None = None, few_files: bool = False) -> None:
-    """Write skills 0 to `count` - 1 below the new folder `root`, with as many processes as there are processors."""
+def write_scale_corpus(
+    root: Path, count: int, *, processes: int | None = None, few_files: bool = False, sources: int = 1
+) -> None:
+    """Write skills 0 to `count` - 1 below the new folder `root`, with as many processes as there are processors.
+
+    With several `sources`, each owner's folder is in one of the folders 1 to `sources` of the root.
+    """
     root.mkdir(parents=True)
     write = partial(_write_chunk, str(root), count, few_files=few_files)
     if count <= CHUNK:
         write(0)
-        return
-    with ProcessPoolExecutor(processes or os.cpu_count()) as pool:
-        for _ in pool.map(write, range(0, count, CHUNK)):
-            pass
+    else:
+        with ProcessPoolExecutor(processes or os.cpu_count()) as pool:
+            for _ in pool.map(write, range(0, count, CHUNK)):
+                pass
+    if sources > 1:
+        _share_out(root, sources)
+
+
+def _share_out(root: Path, sources: int) -> None:
+    owners = sorted(root.iterdir())
+    for source in range(sources):
+        folder = root / str(source + 1)
+        folder.mkdir()
+        for owner in owners[source::sources]:
+            owner.rename(folder / owner.name)
 
 
 def skill_path(number: int) -> str:
@@ -337,9 +354,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--skills", type=int, default=1000)
     parser.add_argument("--few-files", action="store_true", help="nine skills in ten are a SKILL.md alone")
+    parser.add_argument("--sources", type=int, default=1, help="how many folders the owners are shared out over")
     parser.add_argument("--processes", type=int, help="how many processes write (default: one a processor)")
     options = parser.parse_args()
-    write_scale_corpus(options.folder, options.skills, processes=options.processes, few_files=options.few_files)
+    write_scale_corpus(
+        options.folder,
+        options.skills,
+        processes=options.processes,
+        few_files=options.few_files,
+        sources=options.sources,
+    )
 
 
 if __name__ == "__main__":

@@ -1,18 +1,21 @@
-"""Measure one server on one very large folder once: what it answers when, and what memory it takes.
+"""Measure one server on very large folders once: what it answers when, and what memory it takes.
 
-    .venv/bin/python bench/scale_once.py FOLDER --skills 1000000 --work DIR
+    .venv/bin/python bench/scale_once.py FOLDER... --skills 1000000 --work DIR
 
-The folder is one of `scale_corpus.py --few-files`. A cold start, without an index, and a warm one follow each other,
-each with requests when the server is settled or has had its time; then one edit. Lines are printed as measured, so
-that a run that is ended early has told what it reached. Run it in a memory cgroup to bound the memory.
+The folders are those of `scale_corpus.py --few-files`, with `--sources` as many as the server's bound for one folder
+asks for. A cold start, without an index, and a warm one follow each other, each with requests when the server is
+settled or has had its time; then one edit. Lines are printed as measured, so that a run that is ended early has told
+what it reached. Run it in a memory cgroup to bound the memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import statistics
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,68 +36,89 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 REPORT_SECONDS, QUIET_SECONDS, QUIET_CPU = 20.0, 6.0, 0.15
 CALLS = 5
-ANSWER_SECONDS = 150.0
+ANSWER_SECONDS = 600.0
 
 
 def main() -> None:
     """Measure a cold and a warm start and what the server then does."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--skills", type=int, required=True, help="how many skills the folder has")
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--skills", type=int, required=True, help="how many skills the folders have")
     parser.add_argument("--work", type=Path, required=True, help="a folder for what the server writes")
     parser.add_argument("--seconds", type=float, default=3600.0, help="most seconds to wait for a settled server")
     parser.add_argument("--starts", nargs="+", choices=("cold", "warm"), default=("cold", "warm"))
     options = parser.parse_args()
     options.work.mkdir(exist_ok=True)
-    place = Place(options.folder.resolve(), options.skills, options.work.resolve())
+    roots = [folder.resolve() for folder in options.folders]
+    place = Place(roots[0], options.skills, options.work.resolve())
     for name in options.starts:
-        _measure(name, place, options.seconds)
+        _measure(name, place, roots, options.seconds)
 
 
-def _measure(name: str, place: Place, seconds: float) -> None:
+def _measure(name: str, place: Place, roots: list[Path], seconds: float) -> None:
     home = place.work / "home"
     home.mkdir(exist_ok=True)
     log = place.work / f"{name}.log"
-    words = ("sh", "-c", f"exec {sys.executable} -m server serve '{{dir}}' 2>'{log}'")
+    command = shlex.join([sys.executable, "-m", "server", "serve", *map(str, roots)])
+    words = ("sh", "-c", f"exec {command} 2>{shlex.quote(str(log))}")
     with connected(Command(words, HERE.parent, home), place.root, "stdio", Era.HANDSHAKE) as client:
         client.timed("tools/list")
         _say(name, client, "first answer")
         _follow(name, client, place, seconds)
         _requests(name, client, place)
         if name == "warm":
-            _edit(name, client, place)
+            _edit(name, client, place, roots)
         ended = time.perf_counter()
     print(f"{name}: ended after {time.perf_counter() - ended:.2f} s", flush=True)
 
 
 def _follow(name: str, client: Client, place: Place, seconds: float) -> None:
-    """Ask for the sample until the server serves it all and is settled."""
-    end, reported, served = client.spawned + seconds, 0.0, 0
+    """Ask for the sample until the server serves it all and is settled; tell the longest of these requests."""
+    end, reported = client.spawned + seconds, 0.0
+    missing, longest = list(place.sample), 0.0
     quiet, before = time.perf_counter(), cpu_seconds(client.pid)
     while time.perf_counter() < end:
         time.sleep(0.25)
+        asked = time.perf_counter()
+        is_served = _serves(client, missing[0] if missing else place.sample[0])
+        longest = max(longest, time.perf_counter() - asked)
+        if not is_served:
+            missing.append(missing.pop(0))
+        elif missing:
+            missing = [path for path in missing[1:] if not _serves(client, path)]
+            if not missing:
+                _say(name, client, "all of the sample served")
         now, cpu = time.perf_counter(), cpu_seconds(client.pid)
-        while served < len(place.sample) and serves(client, place.sample[served]) is not None:
-            served += 1
-            if served in {1, len(place.sample)}:
-                _say(name, client, f"{served} of {len(place.sample)} skills of the sample served")
         if now - reported > REPORT_SECONDS:
             reported = now
-            begin = time.perf_counter()
-            found = client.call(*call("find_skills", query=query(place.sample[-1])))
-            first = found["content"][-1]["text"][:160].replace("\n", " | ")
-            _say(
-                name,
-                client,
-                f"{served} of the sample; find_skills {(time.perf_counter() - begin) * 1e3:.0f} ms: {first}",
-            )
-            cpu = cpu_seconds(client.pid)
+            _report(name, client, place, f"{len(place.sample) - len(missing)} of {len(place.sample)}", longest)
+            longest, cpu = 0.0, cpu_seconds(client.pid)
         if cpu - before > QUIET_CPU:
             quiet, before = time.perf_counter(), cpu
-        elif served == len(place.sample) and now - quiet > QUIET_SECONDS:
+        elif not missing and now - quiet > QUIET_SECONDS:
             _say(name, client, "settled")
             return
-    _say(name, client, f"not settled; {served} of the sample served")
+    _say(name, client, f"not settled; {len(place.sample) - len(missing)} of the sample served")
+
+
+def _serves(client: Client, path: str) -> bool:
+    """Return whether the server knows the skill; other than `serves`, wait for an answer as long as it takes."""
+    try:
+        client.timed("skills/get", {"uri": uri_of(path)}, ANSWER_SECONDS)
+    except RefusedError:
+        return False
+    return True
+
+
+def _report(name: str, client: Client, place: Place, served: str, longest: float) -> None:
+    method, params = call("find_skills", query=query(place.sample[-1]))
+    answer = client.timed(method, params, ANSWER_SECONDS)
+    first = answer.reply["result"]["content"][-1]["text"][:160].replace("\n", " | ")
+    _say(
+        name,
+        client,
+        f"{served}; longest skills/get {longest * 1e3:.0f} ms; find_skills {answer.seconds * 1e3:.0f} ms: {first}",
+    )
 
 
 def _requests(name: str, client: Client, place: Place) -> None:
@@ -135,8 +159,9 @@ def _seconds(client: Client, method: str, params: Message) -> float:
         raise BenchError(str(error)) from error
 
 
-def _edit(name: str, client: Client, place: Place) -> None:
+def _edit(name: str, client: Client, place: Place, roots: list[Path]) -> None:
     path = place.sample[-1]
+    place = replace(place, root=next(root for root in roots if (root / path).exists()))
     client.subscribe([uri_of(path)])
     try:
         told, cpu = measure_change(client, lambda: mark(place, [path]), lambda: is_marked(client, path))

@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -26,6 +27,7 @@ from skills_core.rendering.escaping import escape_tags
 if TYPE_CHECKING:
     from server.hosting.background import Background
     from server.hosting.views import View, ViewName
+    from server.wire.kept_result import KeptResult
     from skills_core.live.library import Change
     from skills_core.rendering.recipient import Recipient
     from skills_core.skills.skill import Skill
@@ -43,7 +45,10 @@ def _load_for_requests() -> None:
 
 
 MAX_CHARACTERS = 8_000_000
-"""Most characters of all texts together; the text that was used longest ago is dropped first."""
+"""Most characters of all texts together; the text that was used longest ago is dropped first.
+
+Of those that are asked for over HTTP, the answers are kept as JSON too.
+"""
 
 MAX_PREPARED = 500
 """Most skills whose texts are prepared for one kind of client, those that are offered first."""
@@ -61,11 +66,13 @@ _PAUSE_SECONDS = 0.001
 # Between two texts, so that a request waits for one of them at most.
 
 
-class _Text(NamedTuple):
-    """The text of one skill for one recipient."""
+@dataclass(slots=True)
+class KeptText:
+    """The text of one skill for one recipient, and the plain answer with it once a request has made that."""
 
     skill: Skill
     text: str
+    answer: KeptResult | None = None
 
 
 class ActivationTexts:
@@ -81,7 +88,7 @@ class ActivationTexts:
         self._background = background
         self._view = view
         self._read_ahead = read_ahead
-        self._kept: OrderedDict[tuple[str, Recipient], _Text] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Recipient], KeptText] = OrderedDict()
         self._free = MAX_CHARACTERS
         self._clients: OrderedDict[tuple[ViewName, Recipient], None] = OrderedDict()
         self._jobs: deque[Iterator[tuple[Skill, Recipient]]] = deque()
@@ -94,14 +101,16 @@ class ActivationTexts:
         """Return the text that hands `skill` to a model; the parameters are those of `render_activation`."""
         if values or replaces:
             return render_activation(skill, values, recipient, replaces=replaces)
+        return self.kept(skill, recipient).text
+
+    def kept(self, skill: Skill, recipient: Recipient) -> KeptText:
+        """Return the text without values for parameters, with what is kept beside it."""
         key = (skill.path, recipient)
         kept = self._kept.get(key)
         if kept is not None and kept.skill is skill:
             self._kept.move_to_end(key)
-            return kept.text
-        text = render_activation(skill, values, recipient)
-        self._keep(skill, recipient, text)
-        return text
+            return kept
+        return self._keep(skill, recipient, render_activation(skill, {}, recipient))
 
     def expect(self, view: ViewName, recipient: Recipient) -> None:
         """Prepare the skills of a view for a recipient, which has listed the tools."""
@@ -134,9 +143,11 @@ class ActivationTexts:
             self._due = anyio.Event()
 
     def _is_missing(self, skill: Skill, recipient: Recipient) -> bool:
-        """Tell whether a text is not there, and would displace no other."""
+        """Tell whether a text is not there, and may be: of a library that is loaded in parts, only the first ones."""
         kept = self._kept.get((skill.path, recipient))
-        return (kept is None or kept.skill is not skill) and self._free > skill.body_length
+        if kept is None:
+            return len(self._kept) < MAX_PREPARED * len(self._clients) and self._free > skill.body_length
+        return kept.skill is not skill and self._free > skill.body_length
 
     async def _prepare(self, skill: Skill, recipient: Recipient) -> None:
         try:
@@ -171,12 +182,13 @@ class ActivationTexts:
         skills = chain(current.first, current.catalog.offered)
         yield from ((skill, recipient) for skill in islice(skills, MAX_PREPARED))
 
-    def _keep(self, skill: Skill, recipient: Recipient, text: str) -> None:
+    def _keep(self, skill: Skill, recipient: Recipient, text: str) -> KeptText:
         key = (skill.path, recipient)
         older = self._kept.pop(key, None)
         self._free += len(older.text) if older is not None else 0
-        self._kept[key] = _Text(skill, text)
+        made = self._kept[key] = KeptText(skill, text)
         self._free -= len(text)
         while self._free < 0:
             _, dropped = self._kept.popitem(last=False)
             self._free += len(dropped.text)
+        return made

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
+from server.hosting.interpreter import give_back_memory
+
 if TYPE_CHECKING:
     from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
@@ -42,6 +44,9 @@ _FIRST_SECONDS: Final = 0.5
 
 _REST: Final = 20
 # So many times as long as comparing all skills took, they are not compared again, whatever changes.
+
+_LONG_SECONDS: Final = 0.1
+# Comparing took so long only if there are thousands of skills.
 
 _INDEX_SECONDS: Final = 5.0
 # Without a change, after which the index is written. What changes all the time is loaded again by the next start.
@@ -115,11 +120,17 @@ class SearchPreparation:
         views: Callable[[], Sequence[View]],
         then: Callable[[View], Awaitable[None]],
         background: Background,
+        is_whole: Callable[[], bool],
     ) -> None:
-        """Do nothing yet; `views` returns those whose search is kept ready, and `then` is called after a comparison."""
+        """Do nothing yet; `views` returns those whose search is kept ready, and `then` is called after a comparison.
+
+        Until `is_whole`, skills are indexed and not compared: the comparison would delay the rest of them, and be made
+        again with these.
+        """
         self._views = views
         self._then = then
         self._background = background
+        self._is_whole = is_whole
         self._due = anyio.Event()
         self._compare_from = -math.inf
 
@@ -134,7 +145,7 @@ class SearchPreparation:
             self._due = anyio.Event()
             for view in self._views():
                 await self._prepare(view, compare=False)
-            rest = self._compare_from - time.monotonic()
+            rest = self._compare_from - time.monotonic() if self._is_whole() else math.inf
             if rest <= 0:
                 await self._compare()
                 rest = math.inf
@@ -147,6 +158,9 @@ class SearchPreparation:
             seconds += await self._prepare(view, compare=True)
             await self._then(view)
         self._compare_from = time.monotonic() + _REST * seconds
+        if seconds > _LONG_SECONDS:
+            # A load, the index and this have allocated much of what is free now.
+            await anyio.to_thread.run_sync(give_back_memory)
 
     async def _prepare(self, view: View, *, compare: bool) -> float:
         """Return the seconds that it took."""

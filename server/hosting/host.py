@@ -104,7 +104,9 @@ class Host:
         self.background = Background()
         self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.background)
         self.searches = SearchTurns()
-        self._search_preparation = SearchPreparation(self._searched_views, self._views.regroup, self.background)
+        self._search_preparation = SearchPreparation(
+            self._searched_views, self._views.regroup, self.background, lambda: library.is_complete
+        )
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
         self.reloads = ReloadFigures()
@@ -160,6 +162,7 @@ class Host:
             seconds *= 2
         self._open()
         self._note_unread()
+        self._search_preparation.refresh()
         logger.info("%s loaded after %.1f s", counted(len(self.everything.skills), "skill"), monotonic() - begin)
 
     async def _load_part(self, seconds: float) -> None:

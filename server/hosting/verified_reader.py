@@ -32,7 +32,7 @@ _CACHE_BYTES = 64 * 1024 * 1024
 _SHORT = 64 * 1024
 # Bytes that are read and hashed on the event loop; this takes less time than a worker thread.
 
-_AHEAD_BYTES = 8 * 1024 * 1024
+_AHEAD_BYTES = 4 * 1024 * 1024
 # Most bytes in the cache after which no more files are read ahead: they displace none that was asked for.
 
 _AHEAD_FILES = 10
@@ -88,8 +88,8 @@ class VerifiedReader:
             SkillChangedError: the file on disk is not the one that was loaded.
             FileUnavailableError: the system cannot read it now.
         """
-        content, main = skill.content, skill.content.main
-        if content.kept_body is not None or main is None:
+        content = skill.content
+        if content.kept_body is not None or (main := content.main) is None:
             return
         raw = self._at_once(skill, main)
         if raw is not None:

@@ -31,6 +31,7 @@ from skills_core.rendering.catalog import (
 )
 from skills_core.rendering.escaping import escape_line
 from skills_core.selection.twins import NO_TWINS
+from skills_core.sharing import shared
 
 if TYPE_CHECKING:
     from server.config.settings.skills import CatalogSettings
@@ -98,36 +99,53 @@ def _names_if_all_fit(room: int, skills: Iterable[Skill]) -> str:
 
 
 # Cached because several texts for several kinds of clients list the same words, and most edits change none of them.
-@lru_cache(16)
+@lru_cache(4)
 def _words_of(named: tuple[tuple[str, tuple[str, ...], str], ...]) -> tuple[str, ...]:
     """Return the words of names and triggers: things before actions, as they tell skills apart, then by frequency."""
-    # One call for all texts counts several times as fast as one for each.
-    counts = Counter(chain.from_iterable(_distinct_words(name, triggers) for name, triggers, _ in named))
-    things = Counter(chain.from_iterable(_things_in(description) for _, _, description in named))
-    actions = Counter(chain.from_iterable(_actions_in(description) for _, _, description in named))
+    said = [*map(_said_by, named)]
+    # One call for all counts several times as fast as one for each.
+    counts = Counter(chain.from_iterable(each.words for each in said))
+    things = Counter(chain.from_iterable(each.things for each in said))
+    actions = Counter(chain.from_iterable(each.actions for each in said))
     # `most_common` keeps the order of words that are equally frequent, but a set has no order.
     ordered = sorted(counts.items(), key=lambda pair: (things[pair[0]] < actions[pair[0]], -pair[1], pair[0]))
     return tuple(word for word, _ in ordered)
 
 
-@lru_cache(_KEPT)
-def _distinct_words(name: str, triggers: tuple[str, ...]) -> frozenset[str]:
+class _Said(NamedTuple):
+    """The distinct words of a skill: those of its name and triggers, and the things and actions in its description."""
+
+    words: tuple[str, ...]
+    things: tuple[str, ...]
+    actions: tuple[str, ...]
+
+
+@lru_cache(MAX_SKILLS)
+def _said_by(named: tuple[str, tuple[str, ...], str]) -> _Said:
+    name, triggers, description = named
+    return _Said(*map(_kept, (_distinct_words(name, triggers), _things_in(description), _actions_in(description))))
+
+
+def _kept(words: Iterable[str]) -> tuple[str, ...]:
+    """Return words as thousands of skills keep them: equal ones are one object, and a tuple is smaller than a set."""
+    return tuple(map(shared, words))
+
+
+def _distinct_words(name: str, triggers: tuple[str, ...]) -> set[str]:
     texts = (name, *(trigger for trigger in triggers if len(trigger) <= _MAX_TOPIC))
     words = {word for text in texts for word in _WORD.findall(text.lower())}
-    return frozenset(word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC)
+    return {word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC}
 
 
-@lru_cache(_KEPT)
-def _things_in(description: str) -> frozenset[str]:
+def _things_in(description: str) -> set[str]:
     """Return the words that follow an article or a preposition."""
-    return frozenset(match[1] for match in _THING.finditer(description.lower()))
+    return {match[1] for match in _THING.finditer(description.lower())}
 
 
-@lru_cache(_KEPT)
-def _actions_in(description: str) -> frozenset[str]:
+def _actions_in(description: str) -> set[str]:
     """Return the words that begin a sentence or follow `to`, also without the ending of the third person."""
     words = {match[1] for match in _ACTION.finditer(description.lower())}
-    return frozenset(words | {word.removesuffix("s") for word in words} | {word.removesuffix("es") for word in words})
+    return words | {word.removesuffix("s") for word in words} | {word.removesuffix("es") for word in words}
 
 
 def _joined(room: int, topics: Iterable[str]) -> str:

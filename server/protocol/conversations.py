@@ -134,7 +134,7 @@ class Conversation:
         """
         claimed = have is not None and have == skill.digest and not values
         if not self._continues:
-            return ActivationAnswer(not claimed, have if have != skill.digest else None)
+            return ActivationAnswer(not claimed, None if have is None or have == skill.digest else have)
         before = self._loaded.get(skill.path)
         if before is not None and before.content() is skill.content:
             now = before.known

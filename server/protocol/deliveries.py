@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.hosting.views import ViewName
 
-MAX_EVENTS = 20_000
+MAX_EVENTS = 4_000
 """Most events that are remembered; a client that missed more is notified of everything that it listens to."""
 
 _LISTS: Final[tuple[ServerEvent, ...]] = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
@@ -137,6 +137,7 @@ class EventRecord:
     `users` counts who needs the record; `listeners` are those who can be notified at present.
     """
 
+    view: ViewName
     recent: RecentEvents
     end: Callable[[], None] = lambda: None
     users: int = 0
@@ -156,18 +157,27 @@ class EventRecords:
     @contextmanager
     def of(self, view: ViewName) -> Iterator[EventRecord]:
         """Record the events of a view within this context, in one record for all clients with the view."""
-        record = self._records.get(view)
-        if record is None:
-            record = self._records[view] = EventRecord(RecentEvents())
-            record.end = self._host.feed(view).subscribe(partial(self._on_event, record))
-        record.users += 1
+        record = self.take(view)
         try:
             yield record
         finally:
-            record.users -= 1
-            if not record.users:
-                record.end()
-                del self._records[view]
+            self.release(record)
+
+    def take(self, view: ViewName) -> EventRecord:
+        """Record the events of a view until the record is released as often as it was taken."""
+        record = self._records.get(view)
+        if record is None:
+            record = self._records[view] = EventRecord(view, RecentEvents())
+            record.end = self._host.feed(view).subscribe(partial(self._on_event, record))
+        record.users += 1
+        return record
+
+    def release(self, record: EventRecord) -> None:
+        """End a recording that nobody needs any longer."""
+        record.users -= 1
+        if not record.users:
+            record.end()
+            del self._records[record.view]
 
     @contextmanager
     def notified(self, record: EventRecord, listener: Listener) -> Iterator[None]:

@@ -29,6 +29,8 @@ from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
 
@@ -43,12 +45,14 @@ class SkillServer(Server[Any]):
 
     `listening` holds the event streams of the modern era, `handshake` the connections of the handshake era, `exchanges`
     the calls that converse with clients, `records` passes on what was asked. `tool_names` are the tools that the
-    server answers calls of, beside those that skills declare.
+    server answers calls of, beside those that skills declare. `session_counts` returns how many sessions over HTTP are
+    awake and asleep.
     """
 
     def __init__(self, host: Host, *, local: bool) -> None:
         """Build the server; `local` tells that clients share its disk."""
         self._host, self.records = host, host.records
+        self.session_counts: Callable[[], Mapping[str, int]] = dict
         streams = host.settings.limits.event_streams
         # Over HTTP each stream keeps a connection; without descriptors the server could answer nobody.
         records = EventRecords(host)

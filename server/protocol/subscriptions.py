@@ -158,25 +158,29 @@ class HandshakeClients:
         """Handle `notifications/initialized`: from now on the client can be notified, until its connection ends.
 
         Over stdio this forwards events until then: the SDK runs the handler in a task of the connection. A session over
-        HTTP has no such task, which would hold the whole request in memory: the connection itself ends what it began.
+        HTTP has no such task while it is asleep: whatever serves it says when it has `ended`.
         """
         if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return
         key = _key(ctx)
         if key in self._connections:
             return
-        ending = ctx.session._connection.exit_stack  # noqa: SLF001 - the session shows it in no other way
-        record = ending.enter_context(self._records.of(self._host.view_name(ctx)))
+        record = self._records.take(self._host.view_name(ctx))
         last = record.recent.last
         self._connections[key] = _HandshakeConnection(record, last, last, principal_of(ctx))
-        ending.callback(self._ended, key)
         if key == _STDIO:
-            await self._forward(key, _Outlet(), partial(_send_each, ctx.session))
+            try:
+                await self._forward(key, _Outlet(), partial(_send_each, ctx.session))
+            finally:
+                self.ended(key)
         elif (outlet := self._outlets.get(key)) is not None:
             outlet.wake()
 
-    def _ended(self, key: str) -> None:
-        del self._connections[key]
+    def ended(self, key: str) -> None:
+        """Forget a connection that has ended, a session over HTTP by its id; it may never have been initialized."""
+        connection = self._connections.pop(key, None)
+        if connection is not None:
+            self._records.release(connection.record)
         self._forget(key)
 
     async def _forward(self, key: str, outlet: _Outlet, send: Send) -> None:

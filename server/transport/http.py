@@ -6,8 +6,8 @@ import logging
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -29,6 +29,7 @@ from server.transport.event_streams import Draining, EventStreams
 from server.transport.greeting import Greeting
 from server.transport.listening import checks_host
 from server.transport.profiles import ProfileRoutes, ProfileSessions
+from server.transport.sessions import HandshakeSessions
 
 if TYPE_CHECKING:
     import asyncio
@@ -82,12 +83,11 @@ def build_app(
     """
     settings = host.settings.http
     security = _security(settings)
-    profiles = tuple(host.settings.access.profiles)
-    metadata = [] if authentication is None else authentication.routes(settings.path, profiles)
+    profiles = Profiles(host.settings.access.profiles)
+    metadata = [] if authentication is None else authentication.routes(settings.path, profiles.names)
     app = server.streamable_http_app(
         streamable_http_path=settings.path,
         json_response=not streams,
-        session_idle_timeout=settings.session_idle_seconds,
         max_request_body_size=host.settings.limits.request_bytes,
         transport_security=security,
         custom_starlette_routes=[*routes, *metadata],
@@ -97,24 +97,41 @@ def build_app(
     if not settings.path.endswith("/"):
         app.router.routes.append(Route(f"{settings.path}/", _redirect_to(settings.path), methods=_METHODS))
     route = _endpoint_route(app, settings.path)
-    limits = host.settings.limits
-    direct = DirectAnswers(route.app, server, security, streams=streams)
+    limits, idle_seconds = host.settings.limits, settings.session_idle_seconds
+    sessions = HandshakeSessions(route.app, server, security, idle_seconds, streams=streams)
+    _serve_within(app, sessions, server)
+    direct = DirectAnswers(sessions, server, security, streams=streams)
     bodies = RequestBodies(direct, limits, in_turns=authentication is not None)
     route.app = RecordedRefusals(bodies, server.records)
     if authentication is not None:
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
 
         is_foreign = server.handshake.belongs_to_another
-        limited = Limiting(route.app, limits, settings.session_idle_seconds, server.records, is_foreign)
+        limited = Limiting(route.app, limits, idle_seconds, server.records, is_foreign)
+        sessions.on_end(lambda session, principal: limited.ended(principal, session))
         route.app = authentication.layer(limited)
     greeting = Greeting(host, security)
     route.app = greeting.beside(route.app)
     _greet_at_root(app, greeting)
     taken = {route.path for route in app.routes if isinstance(route, Route)}
-    sessions = ProfileSessions(settings.session_idle_seconds)
-    narrowed = Profiles(host.settings.access.profiles)
-    routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, narrowed, sessions, taken)
+    opened = ProfileSessions(idle_seconds)
+    sessions.on_end(lambda session, _: opened.ended(session))
+    routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, profiles, opened, taken)
     return EventStreams(_readable_from(settings, routed), server.handshake.forward)
+
+
+def _serve_within(app: Starlette, sessions: HandshakeSessions, server: SkillServer) -> None:
+    """Let sessions be served while `app` is, and the server know of them."""
+    sessions.on_end(lambda session, _: server.handshake.ended(session))
+    server.session_counts = lambda: sessions.counts
+    lifespan = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def with_sessions(app: Starlette) -> AsyncGenerator[None]:
+        async with lifespan(app), sessions.serving():
+            yield
+
+    app.router.lifespan_context = with_sessions
 
 
 def _greet_at_root(app: Starlette, greeting: Greeting) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
@@ -28,6 +27,7 @@ from server.requests import (
 )
 from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, header_of, pause_before_refusal
 from server.transport.profiles import NAMED_SESSION_KEY
+from server.transport.sessions import SESSION_VERSIONS
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -44,8 +44,6 @@ _SERVER_ERROR: Final = -32000
 
 _SESSION: Final = "mcp-session-id"
 _VERSION: Final = b"mcp-protocol-version"
-_OPENING_VERSIONS: Final = frozenset({None, *HANDSHAKE_PROTOCOL_VERSIONS})
-# A request of one of these versions, or of none, opens a session if it names none.
 
 _ERROR: Final = 400
 _NOT_FOUND: Final = 404
@@ -86,7 +84,7 @@ class Limiting:
         try:
             with self._limits.admitted(key, self._size(scope)) as admitted:
                 inner, receiving = {**scope, ADMITTED_KEY: admitted}, _measured(receive, admitted)
-                if session is None and version not in _OPENING_VERSIONS:
+                if session is None and version not in SESSION_VERSIONS:
                     await self._app(inner, receiving, send)
                 else:
                     with self._in_session(key, session, scope, send) as sending:
@@ -96,6 +94,10 @@ class Limiting:
             self._record(scope, LIMIT_METHOD, RequestReason.LIMIT)
             await pause_before_refusal()
             await _refusal(error, is_large=self._size(scope) > LARGE_BODY)(scope, receive, send)
+
+    def ended(self, principal: Principal, session: str) -> None:
+        """Note that a session has ended by itself, before the time for which it may be idle was over."""
+        self._sessions.end((principal.kind, principal.subject), session)
 
     def _size(self, scope: Scope) -> int:
         """Return how many bytes the body of a request has, or may have if it does not say."""

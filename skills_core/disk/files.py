@@ -152,9 +152,9 @@ class Fingerprint(bytes):
         return int(_FINGERPRINT.unpack(self)[1])
 
     @property
-    def ctime_ns(self) -> int:
-        """When the file or its metadata was last changed, in ns since 1970; 0 on Windows."""
-        return int(_FINGERPRINT.unpack(self)[2])
+    def changed_ns(self) -> int:
+        """When the file was last written or its metadata last changed, in ns since 1970; on Windows when written."""
+        return int(max(_FINGERPRINT.unpack(self)[1:3]))
 
 
 UNKNOWN_FINGERPRINT = Fingerprint(_FINGERPRINT.pack(-1, -1, -1, 0))

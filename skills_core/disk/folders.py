@@ -6,7 +6,7 @@ Some names have a meaning below a source: those of main files and document folde
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -89,7 +89,8 @@ class Listing:
         if len(self.fingerprints) != FINGERPRINT_SIZE * self.names.count("/"):
             raise ValueError("there is not one fingerprint for each file")
         object.__setattr__(self, "names", shared(self.names))
-        object.__setattr__(self, "folders", shared(self.folders))
+        # Each one also: the skill in a folder has its name.
+        object.__setattr__(self, "folders", shared(tuple(map(shared, self.folders))))
 
     @classmethod
     def of(
@@ -108,6 +109,12 @@ class Listing:
         names, fingerprints = _packed(files)
         return replace(self, names=names, fingerprints=fingerprints)
 
+    def has_only(self, names: str, fingerprints: bytes, folders: Sequence[str]) -> bool:
+        """Tell whether these are the entries, and all of them."""
+        others = self.refused or self.links or self.unread
+        same = self.fingerprints == fingerprints and self.names == names and self.folders == tuple(folders)
+        return same and not others
+
     @property
     def file_names(self) -> list[str]:
         """The names of the files."""
@@ -117,6 +124,10 @@ class Listing:
     def files(self) -> list[tuple[str, Fingerprint | None]]:
         """The names of the files with their fingerprints; None where the scan did not ask for fingerprints."""
         return [(name, self._fingerprint(number)) for number, name in enumerate(self.file_names)]
+
+    def has_file(self, name: str) -> bool:
+        """Tell whether there is a file with this name."""
+        return f"/{name}/" in f"/{self.names}"
 
     def file(self, name: str) -> tuple[str, Fingerprint | None] | None:
         """Return the entry of a file, None if there is none."""
@@ -175,9 +186,12 @@ class ListingBuilder:
         # Names differ, so that nothing else is compared.
         self.files.sort()
         self.folders.sort()
-        found = Listing.of(self.files, self.folders, sorted(self.refused), self.links, sorted(self.unread))
-        others = self.refused or self.links or self.unread
-        return self.known if not others and found == self.known else found
+        names, fingerprints = _packed(self.files)
+        others = tuple(sorted(self.refused)), tuple(self.links), tuple(sorted(self.unread))
+        if not any(others) and self.known.has_only(names, fingerprints, self.folders):
+            # A reload lists every folder, and most are as before.
+            return self.known
+        return Listing(names, fingerprints, tuple(self.folders), *others)
 
 
 def find_main(listing: Listing) -> str | None:
@@ -185,17 +199,17 @@ def find_main(listing: Listing) -> str | None:
 
     A main file that is a link or a special file makes the folder an invalid skill.
     """
-    names = [*listing.file_names, *(name for name, _ in listing.refused)]
-    return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if name in names), None)
+    refused = [name for name, _ in listing.refused]
+    return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if listing.has_file(name) or name in refused), None)
 
 
-def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing = _NOTHING_KNOWN) -> Listing:
+def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing | None = None) -> Listing:
     """Return the listing of a folder; see `Listing` for `fingerprints`, and `ListingBuilder` for `known`.
 
     Raises:
         OSError: the folder cannot be read completely.
     """
-    found = ListingBuilder(known)
+    found = ListingBuilder(known or _NOTHING_KNOWN)
     for entry in entries:
         name = _kept_name(entry.name)
         if name is None:

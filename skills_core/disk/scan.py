@@ -479,10 +479,10 @@ class Walk:
         try:
             with self.reader.entries(self._locate(folder)) as entries:
                 counted = self._counted(entries)
-                listing = list_folder(counted, fingerprints=self.fingerprints, known=known or Listing())
+                listing = list_folder(counted, fingerprints=self.fingerprints, known=known)
             if listing is known and self.gitignore is None:
                 return listing
-            if folder and listing.file(NOT_A_SOURCE) and find_main(listing) is None:
+            if folder and listing.has_file(NOT_A_SOURCE) and find_main(listing) is None:
                 return Listing()
             if self.gitignore is not None:
                 # Inside the try block: if the rules cannot be read, the folder counts as unreadable.

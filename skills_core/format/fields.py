@@ -284,6 +284,8 @@ def _object_in(text: str) -> Mapping[str, JsonValue] | None:
 
 def _split_tools(text: str) -> tuple[str, ...]:
     """Split at whitespace and commas outside parentheses, as in `Bash(git log:*), Read`, in one pass."""
+    if "(" not in text:
+        return shared(tuple(map(shared, text.replace(",", " ").split())))
     tools: list[str] = []
     start = depth = 0
     for position, char in enumerate(text):

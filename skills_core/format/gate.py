@@ -49,7 +49,8 @@ _SIMILAR_TO_A_PART: Final = 0.75
 # The ratios from which on a key counts as misspelt; `when` must also hold the parts of one.
 
 
-def _meant_by(key: str, known: Iterable[str]) -> str | None:
+@lru_cache(1024)
+def _meant_by(key: str, known: tuple[str, ...]) -> str | None:
     """Return the known key that an unknown one means, None if it means none."""
     if len(key) > _MAX_KEY:
         return None

@@ -21,6 +21,7 @@ from functools import cache
 
 from skills_core.disk.folders import is_ignored
 from skills_core.disk.gitignore import FILE_NAME
+from skills_core.sharing import shared
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
 _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
@@ -163,7 +164,7 @@ class FolderEvents:
                         continue
                     names.append(entry.name)
                     if entry.is_dir(follow_symlinks=False):
-                        self._waiting.append((watch, entry.name, is_new))
+                        self._waiting.append((watch, shared(entry.name), is_new))
         except OSError as error:
             if error.errno not in _PASSED_OVER:
                 raise

@@ -11,12 +11,19 @@ from itertools import takewhile
 from operator import is_
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
 from skills_core.disk.scan import Tree
 from skills_core.layered import Layered
-from skills_core.loading.discovery import LoadedSource, load_in_parts, load_source, reload_source
+from skills_core.loading.discovery import (
+    LoadedSource,
+    enclosing,
+    load_in_parts,
+    load_source,
+    reload_in_parts,
+    reload_source,
+)
 
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
@@ -25,6 +32,10 @@ if TYPE_CHECKING:
     from skills_core.loading.index import IndexState, SourceIndex
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill, SkillContent
+
+
+_STAGE: Final = 5_000
+# Folders that are loaded between two writes to the index: a second or two of work. Each write copies what is loaded.
 
 
 class Review(Protocol):
@@ -271,7 +282,7 @@ class Library:
                 pause()
             known = known if restored is None else restored.source()
         if not known.tree:
-            for part in load_in_parts(each.source, main_only=each.main_only, pause=pause):
+            for part in self._kept(load_in_parts(each.source, main_only=each.main_only, pause=pause)):
                 self._share = part.share
                 yield part.source
             return
@@ -282,9 +293,22 @@ class Library:
             compared += 1
             pause()
 
-        self._share = lambda: min(1.0, 0.5 + compared / len(known.tree) / 2)
-        whole = reload_source(known, pause=count_and_pause)
-        yield lambda: whole if whole.complete else replace(whole, complete=True)
+        self._share = lambda: 0.5 + min(1.0, compared / len(known.tree)) / 4
+        for part in self._kept(reload_in_parts(known, pause=count_and_pause)):
+            self._share = partial(_last_quarter, part.share)
+            yield part.source if part.folder is not None else partial(_completed, part)
+
+    def _kept(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """Yield parts, and write them to the index in stages: the next start goes on where a load was ended."""
+        since: set[str] = set()
+        for part in parts:
+            if part.folder is not None:
+                since.add(part.folder)
+            if self.index is not None and len(since) >= _STAGE:
+                with self._index_lock:
+                    self.index.save(replace(part.source(), renewed=frozenset(enclosing(since))), self._pause)
+                since.clear()
+            yield part
 
     def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
         """Bring the catalog up to date with the disk, and return the difference.
@@ -389,9 +413,18 @@ def _unverified(part: Part) -> LoadedSource:
     return replace(part.source(), complete=False)
 
 
+def _completed(part: Part) -> LoadedSource:
+    whole = part.source()
+    return whole if whole.complete else replace(whole, complete=True)
+
+
 def _half(share: Callable[[], float]) -> float:
     # Comparing what was restored with the disk takes about as long again.
     return share() / 2
+
+
+def _last_quarter(share: Callable[[], float]) -> float:
+    return 0.75 + share() / 4
 
 
 def _with_part(loaded: list[LoadedSource], number: int, part: Callable[[], LoadedSource]) -> list[LoadedSource]:

@@ -122,11 +122,13 @@ class LoadedSource:
 class Part(NamedTuple):
     """A part of a source: `source` makes it, and `share` estimates how much of the whole it is, from 0 to 1.
 
-    Both cost time, and are for some of the parts only.
+    Both cost time, and are for some of the parts only. `folder` is the one that was loaded since the part before, None
+    if there is no single one.
     """
 
     source: Callable[[], LoadedSource]
     share: Callable[[], float]
+    folder: str | None = None
 
 
 def load_in_parts(
@@ -146,13 +148,57 @@ def load_in_parts(
         loading = _Loading(before, reading, Layered(), Layered(), Layered())
         for folder in walk.finished() if not source.barred else ():
             loading.load(folder, pause)
-            yield Part(partial(_so_far, loading), partial(share_walked, walk.tree, folder))
+            yield Part(partial(_so_far, loading, walk.tree, folder), partial(share_walked, walk.tree, folder), folder)
     whole = _load_all(before, main_only=main_only, pause=pause) if walk.is_full else _finish(loading)
     yield Part(lambda: whole, lambda: 1.0)
 
 
-def _so_far(loading: _Loading) -> LoadedSource:
-    tree = Tree(loading.tree)
+def reload_in_parts(
+    loaded: LoadedSource, *, main_only: bool = False, pause: Callable[[], None] | None = None
+) -> Iterator[Part]:
+    """Compare a source with the disk and load what differs, one folder a step; see `load_in_parts`.
+
+    All folders are compared in the first step. What is not loaded again yet is in the parts as it was before.
+    """
+    # Without the other files, a catalog is made once; else the next load compares the fingerprints.
+    tree = scan(loaded.source, loaded.tree, fingerprints=not main_only or bool(loaded.contents), pause=pause)
+    stale = _inmost_first(_stale(loaded, tree))
+    whole = loaded
+    if stale or not loaded.tree:
+        with Reader() as reader:
+            known = Layered(loaded.contents), Layered(loaded.documents), Layered(loaded.texts)
+            reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
+            loading = _Loading(loaded, reading, *known)
+            listed = Tree(loaded.tree)
+            for number, folder in enumerate(stale, 1):
+                loading.load(folder, pause)
+                if folder in tree:
+                    listed.enter(folder, tree[folder])
+                else:
+                    listed.drop(folder)
+                yield Part(partial(_so_far, loading, listed, folder), partial(float, number / len(stale)), folder)
+        whole = _finish(loading)
+    yield Part(lambda: whole, lambda: 1.0)
+
+
+def _inmost_first(folders: Iterable[str]) -> list[str]:
+    """Return folders in an order in which a folder comes after all below it, with nothing else in between."""
+    return sorted(folders, key=lambda folder: folder.replace("/", "\0"), reverse=True)
+
+
+_UNFINISHED = Listing()
+
+
+def _so_far(loading: _Loading, listed: Tree, folder: str) -> LoadedSource:
+    """Return what is loaded when all in `folder` is; as the folders above are not, nothing is known to be in them.
+
+    `listed` are the listings of the folders that were loaded, and of those of before.
+    """
+    tree = Tree(listed)
+    above = folder
+    while above:
+        above = parent(above)
+        tree.enter(above, _UNFINISHED)
     contents, documents, texts = loading.contents.copy(), loading.documents.copy(), loading.texts.copy()
     reading = replace(loading.reading, tree=tree)
     part = _finish(replace(loading, reading=reading, contents=contents, documents=documents, texts=texts))
@@ -254,7 +300,7 @@ def reload_source(
         # An ignore file applies to its whole folder.
         paths = frozenset(parent(path) if path.rpartition("/")[2] == FILE_NAME else path for path in paths)
     tree, touched = rescan(loaded.source, loaded.tree, paths, pause)
-    stale = _enclosing(touched)
+    stale = enclosing(touched)
     with Reader() as reader:
         known = Layered(loaded.contents), Layered(loaded.documents), Layered(loaded.texts)
         reading = SourceReading(loaded.source, tree, reader, paths, loaded.unread, loaded.main_only)
@@ -273,18 +319,8 @@ def reload_source(
 def _load_all(
     loaded: LoadedSource, *, main_only: bool = False, pause: Callable[[], None] | None = None
 ) -> LoadedSource:
-    # Without the other files, a catalog is made once; else the next load compares the fingerprints.
-    tree = scan(loaded.source, loaded.tree, fingerprints=not main_only or bool(loaded.contents), pause=pause)
-    stale = _stale(loaded, tree)
-    if loaded.tree and not stale:
-        return loaded
-    with Reader() as reader:
-        known = Layered(loaded.contents), Layered(loaded.documents), Layered(loaded.texts)
-        reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
-        loading = _Loading(loaded, reading, *known)
-        for folder in sorted(stale):
-            loading.load(folder, pause)
-    return _finish(loading)
+    (last,) = deque(reload_in_parts(loaded, main_only=main_only, pause=pause), maxlen=1)
+    return last.source()
 
 
 def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
@@ -302,7 +338,7 @@ def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
     touched |= before.keys() - tree.keys()
     touched |= {each.folder for each in contents.values() if not each.files.are_settled}
     touched |= {parent(place) for place, file in texts.items() if not file.settled}
-    stale = _enclosing((*touched, *map(parent, loaded.unread)))
+    stale = enclosing((*touched, *map(parent, loaded.unread)))
     return stale | _uncovered(before, tree, stale) | _referring(loaded.documents)
 
 
@@ -351,7 +387,8 @@ class _Loading:
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
-        for name in self.before.tree.get(folder, Listing()).file_names:
+        known = self.before.tree.get(folder)
+        for name in known.file_names if known is not None else ():
             place = join(folder, name)
             self.entered.add(place)
             self.texts.pop(place, None)
@@ -360,8 +397,9 @@ class _Loading:
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
             place = join(folder, name)
             self.entered.add(place)
-            known = self.before.texts.get(place) or self.before.documents.get(place)
-            loaded = load_document(self.reading, place, kind, known)
+            loaded = load_document(
+                self.reading, place, kind, self.before.texts.get(place) or self.before.documents.get(place)
+            )
             if isinstance(loaded, SkillContent):
                 self.contents[place] = self.documents[place] = loaded
             else:
@@ -389,7 +427,7 @@ def _is_input_of_tests(tree: Tree, folder: str) -> bool:
     )
 
 
-def _enclosing(folders: Iterable[str]) -> set[str]:
+def enclosing(folders: Iterable[str]) -> set[str]:
     """Return the folders and all folders above: a change in a folder changes every enclosing skill."""
     found: set[str] = set()
     for folder in folders:
@@ -473,7 +511,7 @@ def problems_of(source: Source, tree: Tree, contents: Mapping[str, SkillContent]
     return capped(
         Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], source.shown(join(folder, name)))
         for folder in sorted(tree.refusing)
-        if not any(above in contents for above in _enclosing([folder]))
+        if not any(above in contents for above in enclosing([folder]))
         for name, reason in tree[folder].refused
         if reason in _PROBLEMS
     )

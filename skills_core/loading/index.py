@@ -6,6 +6,9 @@ skill with all its folders, or one folder outside of skills, and so is as a whol
 checksum, because SQLite does not notice every torn page, and stands below a key of all that decides how files are read:
 the options of the source, and the version of this program.
 
+A load is saved in stages, so that the next start goes on where one was ended. A folder that is not finished is kept
+as an empty one: what belongs to it may be missing in the stage, so the next load lists and loads it again.
+
 Nothing depends on the file: if it is missing, locked, damaged, not this user's own, or the disk is full, skills are
 loaded from their files, and the log says so once. Files that could not be read, or whose fingerprint might hide a later
 change (`SkillFile.settled`), are not kept. Bodies are never kept.
@@ -156,8 +159,11 @@ class SourceIndex:
     def save(self, loaded: LoadedSource, pause: Callable[[], None] | None = None) -> None:
         """Bring the entries of a source up to date with what was loaded since; `pause` is called often meanwhile.
 
-        The source must be complete. Its `renewed` must be of all loads since one that the file had.
+        Its `renewed` must be of all loads since one that the file had. One that is not complete is a stage of a load:
+        what is known by then is kept, and the next start loads the rest.
         """
+        if self._has_failed and not loaded.complete:
+            return
         source = loaded.source
         before = self._held.get(source)
         if before is loaded or loaded.main_only or (before is None and not self.keeps(loaded)):
@@ -295,8 +301,9 @@ def _differences(before: LoadedSource | None, loaded: LoadedSource) -> Iterator[
             done.add(entry)
             folders, former = _folders_of(loaded, entry), _folders_of(known, entry)
             if (entry in loaded.contents) is not (entry in known.contents):
-                # What was in one entry is now in several, or the other way round.
-                waiting.update(folders, former)
+                # What was in one entry is now in several, or the other way round. The entry of an unfinished folder has
+                # nothing of what is below it.
+                waiting.update(_below(loaded.tree, entry), former)
             if folders != former or any(_differs(known, loaded, each) for each in folders):
                 yield entry, folders
 
@@ -313,11 +320,15 @@ def _folders_of(loaded: LoadedSource, place: str) -> list[str]:
     """Return the folders of an entry, the one that holds the others first; none if there is no such entry."""
     if place not in loaded.tree or _entry_of(loaded, place) != place:
         return []
-    found = [place]
-    if place in loaded.contents:
-        # The list grows meanwhile.
-        for folder in found:
-            found += [below for name in loaded.tree[folder].folders if (below := join(folder, name)) in loaded.tree]
+    return _below(loaded.tree, place) if place in loaded.contents else [place]
+
+
+def _below(tree: Tree, folder: str) -> list[str]:
+    """Return a folder and all below it, each after the one that holds it; none if it is not in the tree."""
+    found = [folder] if folder in tree else []
+    # The list grows meanwhile.
+    for each in found:
+        found += [below for name in tree[each].folders if (below := join(each, name)) in tree]
     return found
 
 

@@ -154,7 +154,7 @@ class SkillReading:
         now = time.time_ns()
         linked = self._locate(path)
         raw, fingerprint = self.load.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
-        settled = max(fingerprint.mtime_ns, fingerprint.ctime_ns) < now - _RACY_NS
+        settled = fingerprint.changed_ns < now - _RACY_NS
         sha256 = hashlib.sha256(raw).digest()
         self.files[path] = SkillFile(path, len(raw), sha256, _is_text(raw), fingerprint, settled, linked)
         return raw
@@ -344,6 +344,8 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(reading.folder_name, (diagnostic,), error.reason).head
     strictness = reading.strictness(SkillKind.FOLDER)
+    # Most skills have the name of their folder: the parser finds the text that the tree has.
+    shared(reading.folder.rpartition("/")[2])
     return _head_of(parse_instructions(raw, reading.folder_name, reading.shown(main), strictness), reading.files[main])
 
 

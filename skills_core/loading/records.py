@@ -210,7 +210,9 @@ class Restoration:
 
 
 def _content(record: _Content, place: str, root: Path) -> SkillContent:
-    raw, front = _with_shared(record.raw), record.front
+    # Most skills have the name of their folder: what follows finds the text that the tree has.
+    shared(place.rpartition("/")[2])
+    raw, front = _with_shared(record.raw), _with_shared(record.front)
     for name in record.same:
         front[name] = raw[name]
     for name in front.keys() & _CONVERTED.keys():

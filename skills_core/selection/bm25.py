@@ -255,11 +255,6 @@ class SkillRows:
                 break
         self._changed()
 
-    @property
-    def skills(self) -> tuple[Skill, ...]:
-        """The skills of the last update."""
-        return self._skills
-
     def indexed(self, wanted: Iterable[Skill] | None = None) -> list[tuple[Skill, int]]:
         """Return those of the skills that are indexed, each with its row: all, or those that are `wanted`."""
         pairs = zip(self._skills, self._rows, strict=True)

@@ -185,15 +185,17 @@ class Bands:
     def __init__(self) -> None:
         """Begin without texts."""
         self._columns = [bytearray() for _ in range(BINS // _BAND)]
-        self._numbers = array("L")
-        self._known: set[int] = set()
+        self._numbers = array("I")
+        # A byte for each number, 1 if it has been added: a set of numbers takes a hundred times as much.
+        self._known = bytearray()
 
     def add(self, numbers: Sequence[int], signatures: Sequence[bytes]) -> None:
         """Add texts that may be known already; those without a signature are left out."""
         folded = array("I")
+        self._known.extend(bytes(max(0, max(numbers, default=0) + 1 - len(self._known))))
         for number, each in zip(numbers, signatures, strict=True):
-            if each and number not in self._known:
-                self._known.add(number)
+            if each and not self._known[number]:
+                self._known[number] = 1
                 self._numbers.append(number)
                 folded += _folded_bands(each)
         for place, column in enumerate(self._columns):

@@ -14,8 +14,8 @@ from typing import Final, TypeAlias
 BodyKey: TypeAlias = tuple[bytes, int]
 """The digest of a file, and the position of the body in its text: as a document, a file may have another body."""
 
-MAX_BYTES: Final = 32 * 1024 * 1024
-"""Most memory of all bodies together: those of some six thousand skills."""
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""Most memory of all bodies together: those of some fifteen hundred skills."""
 
 _ENTRY: Final = 300
 # Bytes that an entry takes beside its text.

@@ -40,6 +40,8 @@ _SAFE = "-._~"
 # All but unreserved characters are encoded, even those that RFC 3986 allows in a segment: each file has one spelling,
 # and the first segment is a valid reg-name.
 
+_is_unreserved = re.compile(rf"[\w/{re.escape(_SAFE)}]*", re.ASCII).fullmatch
+
 _INVALID = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
 # A path with NUL, or with an empty segment, `.` or `..`.
 
@@ -47,8 +49,12 @@ _MAX_URI = 32_768
 # More than twice the longest path of any system with every byte encoded.
 
 
-@lru_cache(maxsize=65_536)
+# As large as a few pages of a list: a library has more paths than are worth their memory.
+@lru_cache(maxsize=8192)
 def _encode(path: str) -> str:
+    if _is_unreserved(path):
+        # Quoting would copy it.
+        return path
     return quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_SAFE + "/")
 
 

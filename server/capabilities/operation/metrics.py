@@ -42,6 +42,7 @@ class ServerFigures:
     version: str
     skills: Iterable[tuple[str, str]]
     subscribers: Mapping[str, int]
+    sessions: Mapping[str, int]
     reloads: ReloadFigures
     running: int
     draining: bool
@@ -132,6 +133,9 @@ def _families(figures: ServerFigures) -> Iterator[Metric]:
     yield _gauge("skillserve_skills_not_served", "Skills that are not served, by reason.", "reason", reasons)
     yield _gauge(
         "skillserve_subscribers", "Streams of events that are open, by era of the protocol.", "era", figures.subscribers
+    )
+    yield _gauge(
+        "skillserve_sessions", "Sessions of the handshake era that are open, by state.", "state", figures.sessions
     )
     reloads = CounterMetricFamily("skillserve_reloads", "Reloads of the catalog by outcome.", labels=["outcome"])
     reloads.add_metric(["done"], figures.reloads.done)

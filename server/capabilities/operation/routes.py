@@ -354,6 +354,7 @@ class OperationRoutes:
                 version=__version__,
                 skills=((str(skill.state), str(skill.reason or "")) for skill in catalog.skills),
                 subscribers=subscribers,
+                sessions=self._context.server.session_counts(),
                 reloads=self._host.reloads,
                 running=self._context.running(),
                 draining=self._context.draining.has_begun,

@@ -14,8 +14,10 @@ from server.listing.layout import enum_names, names_within, size_of
 from server.listing.resources import mime_type
 from server.listing.schemas import hints, with_nullable
 from server.listing.tools import ACTIVATE, metadata_for
+from server.protocol.conversations import ActivationAnswer
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import Use, note_skill
+from server.wire.kept_result import KeptResult
 from server.wire.params import InvalidRequestError, string
 from skills_core.diagnostics import one_line, printable
 from skills_core.rendering.activation import (
@@ -46,6 +48,8 @@ MAX_ARGUMENTS = 100_000
 """Most characters of all arguments together: a body may repeat each of them."""
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12,64})")
+
+_WHOLE = ActivationAnswer(text=True)
 
 _MESSAGE_SHARE = 6
 # The share of the room that a message may take: the model knows it, as it has sent it.
@@ -127,13 +131,12 @@ class _Activation:
         note_skill(skill, Use.ACTIVATED)
         recipient = self._recipients.of(call.ctx, call.view)
         request = [text_block(render_request(skill, _message_within(message, room)))] if message else []
-        about: dict[str, Any] = {
-            "name": skill.key,
-            "uri": skill.uri,
-            "digest": skill.digest,
-            "unchanged": not delivery.text,
-        }
         link = _link(skill, recipient)
+        if delivery == _WHOLE and not (values or request or link):
+            plain = self._plain(skill, recipient)
+            if room is None or room.fits_with_news(plain):
+                return plain
+        about = _about(skill, unchanged=not delivery.text)
 
         def answer(text: str) -> dict[str, Any]:
             content = [*(link if delivery.text else ()), text_block(text), *request]
@@ -152,6 +155,19 @@ class _Activation:
             return result
         text, about["rest"] = _beginning_within(room, answer, skill, values, recipient, delivery.replaces)
         return answer(text)
+
+    def _plain(self, skill: Skill, recipient: Recipient) -> KeptResult:
+        """Return the answer to most activations, which is the same until the skill changes."""
+        kept = self._host.texts.kept(skill, recipient)
+        if kept.answer is None:
+            about = _about(skill, unchanged=False)
+            kept.answer = KeptResult({**tool_result([text_block(kept.text)]), "_meta": {META_SKILL: about}})
+        return kept.answer
+
+
+def _about(skill: Skill, *, unchanged: bool) -> dict[str, Any]:
+    """Return what hosts learn of an activated skill."""
+    return {"name": skill.key, "uri": skill.uri, "digest": skill.digest, "unchanged": unchanged}
 
 
 def _digest_meant(have: str, skill: Skill) -> str | None:

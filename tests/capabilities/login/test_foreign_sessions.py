@@ -12,6 +12,7 @@ from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditEvent
 from server.capabilities.login.static_tokens import TokenFile
 from server.requests import SESSION_METHOD, Records, RequestDecision, RequestReason, RequestRecord
+from server.transport import sessions
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import ACCEPT, PING, bearer, open_session
 
@@ -44,9 +45,18 @@ async def opened(client: httpx2.AsyncClient, url: str, token: str) -> dict[str, 
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 @pytest.mark.parametrize("path", ["", "/reading"])
+@pytest.mark.parametrize("awake_seconds", [0.01, 5.0])
 async def test_each_request_with_the_session_of_somebody_else_is_recorded(
-    skills: Path, file: TokenFile, records: Records, found: list[RequestRecord], method: str, path: str
+    skills: Path,
+    file: TokenFile,
+    records: Records,
+    found: list[RequestRecord],
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    path: str,
+    awake_seconds: float,
 ) -> None:
+    monkeypatch.setattr(sessions, "AWAKE_SECONDS", awake_seconds)
     anna, bob = file.add("anna", (), None), file.add("bob", (), None)
     access: dict[str, Any] = {"access_roles": {"reader": ["*"]}, "access_profiles": {"reading": ["reader"]}}
     options: dict[str, Any] = {**access, "access_default_roles": ("reader",), "records": records}

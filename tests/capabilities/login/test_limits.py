@@ -13,8 +13,10 @@ import pytest
 
 from server.capabilities.login.static_tokens import TokenFile
 from server.requests import LIMIT_METHOD, Records, RequestDecision, RequestReason, RequestRecord
+from server.transport import sessions
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import ACCEPT, INITIALIZE, PING, bearer, open_session
+from tests.server.serving import until
 
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -120,6 +122,22 @@ async def test_a_repeated_header_opens_no_session_beyond_the_limit(
         answer = await client.post(url, json=INITIALIZE, headers=headers)
     assert "mcp-session-id" not in answer.headers
     assert answer.status_code in {404, 429}
+
+
+async def test_a_session_that_ended_unconfirmed_leaves_room(
+    skills: Path, file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "AWAKE_SECONDS", 0.05)
+    monkeypatch.setattr(sessions, "UNCONFIRMED_SECONDS", 0.1)
+    anna = file.add("anna", (), None)
+    async with serving(skills, login_tokens=True, limits_sessions=1) as url, httpx2.AsyncClient() as client:
+        await client.post(url, json=INITIALIZE, headers={**ACCEPT, **bearer(anna)})
+
+        async def opens_another() -> bool:
+            answer = await client.post(url, json=INITIALIZE, headers={**ACCEPT, **bearer(anna)})
+            return answer.status_code == 200
+
+        await until(opens_another)
 
 
 async def test_requests_that_open_no_session_leave_room(skills: Path, file: TokenFile) -> None:

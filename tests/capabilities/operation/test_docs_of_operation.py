@@ -44,7 +44,14 @@ def families() -> dict[str, tuple[str, set[str], set[str]]]:
         metrics.record(RequestRecord(method="tools/call", request_id="1", skill="one", use=Use.READ, decision=decision))
     skills = [("active", ""), ("excluded", "missing_env")]
     figures = ServerFigures(
-        "1", skills, {"modern": 1}, ReloadFigures(), running=0, draining=False, replicas_connected=True
+        "1",
+        skills,
+        {"modern": 1},
+        {"awake": 1},
+        ReloadFigures(),
+        running=0,
+        draining=False,
+        replicas_connected=True,
     )
     text = metrics.text(figures)[0].decode()
     found: dict[str, tuple[str, set[str], set[str]]] = {}

@@ -24,6 +24,7 @@ from server.capabilities.operation.part import Operation
 from server.config.machine import tokens_file
 from server.hosting.catalog_log import ReloadFigures
 from server.requests import RequestDecision, RequestRecord, Use
+from server.transport import sessions
 from server.transport.admin_sockets import admin_socket
 from server.transport.http import serve_locally
 from tests.conftest import MakeSkill
@@ -72,7 +73,7 @@ def values(samples: Samples, label: str) -> set[str]:
 
 
 def empty_figures() -> ServerFigures:
-    return ServerFigures("1", (), {}, ReloadFigures(), running=0, draining=False)
+    return ServerFigures("1", (), {}, {}, ReloadFigures(), running=0, draining=False)
 
 
 def record(**fields: Any) -> RequestRecord:
@@ -152,6 +153,27 @@ async def test_a_reload_that_fails_is_counted_as_failed(
 async def subscribers(served: Served) -> dict[str, float]:
     found = await scraped(served)
     return {era: figure(found, "skillserve_subscribers", era=era) for era in ("handshake", "modern")}
+
+
+async def test_sessions_are_counted_by_whether_they_are_awake(
+    make_skill: MakeSkill, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one")
+    monkeypatch.setattr(sessions, "AWAKE_SECONDS", 0.05)
+    async with serving(skills, metrics=True) as served:
+
+        async def counts(**numbers: int) -> None:
+            async def are_counted() -> bool:
+                found = await scraped(served)
+                return {each: figure(found, "skillserve_sessions", state=each) for each in numbers} == numbers
+
+            await until(are_counted)
+
+        await HandshakeClient(served.client, served.url).open()
+        client = await HandshakeClient(served.client, served.url).open()
+        await counts(awake=0, asleep=2)
+        async with client.stream():
+            await counts(awake=1, asleep=1)
 
 
 async def becomes_subscribed(served: Served, **numbers: int) -> None:

@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Source
-from skills_core.disk.files import Fingerprint
+from skills_core.disk.files import Fingerprint, Reader
 from skills_core.disk.scan import Tree
 from skills_core.disk.sources import SkillKind, Strictness
+from skills_core.live import library as library_module
 from skills_core.loading import index as index_module
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 from skills_core.loading.index import SourceIndex
@@ -133,6 +134,27 @@ def test_what_is_restored_is_what_was_loaded(source: Source, path: Path, strictn
         # Nothing is read again.
         assert reload_source(restored) is restored or each.kinds != {SkillKind.FOLDER}
         assert all(reload_source(restored).contents[place] is content for place, content in restored.contents.items())
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("below", ["", "owner"])
+def test_equal_texts_of_a_skill_are_held_once(below: str, tmp_path: Path, path: Path, write_skill: Any) -> None:
+    root = (tmp_path / "skills").resolve()
+    # More than the values that are remembered: all folders of a root are listed before a skill is read.
+    for number in range(2100 if not below else 1):
+        (root / below / f"other-{number}").mkdir(parents=True)
+    # No literal, which would be one object anywhere.
+    name, version = f"one-{len(below)}", f"1.{len(below)}.0"
+    write_skill(root / below, name, fields=f"metadata: {{version: {version}}}")
+    loaded = saved(Source(root), path)
+    for each in (loaded, SourceIndex(path).restore(loaded.source)):
+        assert each is not None
+        (content,) = each.contents.values()
+        front = content.instructions.frontmatter
+        (folder,) = (found for found in each.tree[below].folders if found == name) if below else (content.place,)
+        assert (front.name, front.version, front.raw["name"]) == (name, version, name)
+        assert all(text is folder for text in (content.name, front.name, front.raw["name"]))
+        assert front.version is front.metadata["version"]
 
 
 @pytest.mark.usefixtures("later")
@@ -548,3 +570,90 @@ def test_what_is_restored_in_parts_is_served_and_not_saved_before_it_is_verified
     assert seen(library.catalog) == seen(Library([source], lambda: machine).catalog)
     library.save_index()
     assert text_of(restarted(source, path)) == text_of(load_source(source))
+
+
+def until(pauses: int) -> Callable[[], None]:
+    """Return what ends a load when it is called for the last time."""
+    left = iter(range(pauses))
+
+    def pause() -> None:
+        if next(left, None) is None:
+            raise InterruptedError
+
+    return pause
+
+
+@pytest.mark.usefixtures("later")
+def test_a_load_that_is_ended_goes_on_at_the_next_start(
+    tmp_path: Path, path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library_module, "_STAGE", 10)
+    root = (tmp_path / "skills").resolve()
+    for number in range(60):
+        write_skill(root, f"owner/skill-{number:02}", files={"data.txt": "d"})
+    machine = Environment(os="linux", has_bin=lambda _: True)
+    read: list[str] = []
+    read_file = Reader.read
+
+    def noted(reader: Reader, location: Any, *rest: Any) -> Any:
+        read.append(location.relative)
+        return read_file(reader, location, *rest)
+
+    monkeypatch.setattr(Reader, "read", noted)
+
+    def started() -> Library:
+        return Library([Source(root)], lambda: machine, index=SourceIndex(path, least=0), later=True)
+
+    with pytest.raises(InterruptedError):
+        started().load(pause=until(60))
+    first = {*read}
+    assert 40 < len(first) < 80
+    kept = places_of(SourceIndex(path, least=0).restore(Source(root)))
+    assert len(kept) >= 20
+    # The next one is ended as well, and goes further; what it shows first is what was kept.
+    second = started()
+    second.load(0)
+    assert {skill.content.place for skill in second.catalog.skills} == kept
+    read.clear()
+    with pytest.raises(InterruptedError):
+        second.load(pause=until(62 + 30))
+    assert not {file.rpartition("/")[0] for file in read} & kept
+    assert len(places_of(SourceIndex(path, least=0).restore(Source(root)))) >= len(kept) + 20
+    read.clear()
+    last = started()
+    last.load()
+    assert 0 < len(read) < 120 - 2 * len(kept)
+    assert last.catalog == Library([Source(root)], lambda: machine).catalog
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.tuples(st.lists(OPERATIONS, min_size=1, max_size=8), st.integers(0, 30)), min_size=1, max_size=5),
+    follow=st.booleans(),
+    stage=st.integers(1, 4),
+)
+def test_wherever_loads_are_ended_a_start_is_as_one_without_an_index(
+    steps: list[tuple[list[tuple[str, Any, Any]], int]],
+    follow: bool,  # noqa: FBT001 - a drawn example
+    stage: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("skills_core.loading.loader._RACY_NS", -3_600_000_000_000)
+    monkeypatch.setattr(library_module, "_STAGE", stage)
+    with changing_source(follow=follow) as (disk, source, path):
+        machine = Environment(os="linux", has_bin=lambda _: True)
+        for operations, pauses in steps:
+            time.sleep(0.01)
+            for operation, where, what in operations:
+                disk.apply(operation, where, what)
+            library = Library([source], lambda: machine, index=SourceIndex(path, least=0), later=True)
+            with suppress(InterruptedError):
+                library.load(pause=until(pauses))
+            assert text_of(restarted(source, path)) == text_of(load_source(source))
+        library = Library([source], lambda: machine, index=SourceIndex(path, least=0), later=True)
+        library.load()
+        library.save_index()
+        whole = path.with_name("whole.db")
+        SourceIndex(whole, least=0).save(load_source(source))
+        expected, found = (SourceIndex(each).restore(source) for each in (whole, path))
+        assert (expected and text_of(expected)) == (found and text_of(found))

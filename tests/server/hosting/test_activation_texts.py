@@ -223,3 +223,20 @@ async def test_what_a_first_activation_needs_beside_its_text_is_loaded_once_and_
         await until(lambda: len(renderer.rendered) == 3)
     assert len(loaded) == 1
     assert loaded[0] is not threading.main_thread()
+
+
+async def test_what_is_loaded_later_brings_no_more_texts_than_a_client_has_prepared(
+    host: Host, renderer: Renderer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activation_texts, "MAX_PREPARED", 2)
+    async with preparing(host):
+        host.texts.expect(COMMON_VIEW, UNKNOWN_RECIPIENT)
+        await until(lambda: len(renderer.rendered) == 2)
+        write(tmp_path, "four")
+        await host.reload()
+        # What is prepared is prepared again after a change, which comes after what was loaded.
+        first = renderer.rendered[0]
+        write(tmp_path, first, "Do that.")
+        await host.reload()
+        await until(lambda: len(renderer.rendered) == 3)
+    assert renderer.rendered[2] == first

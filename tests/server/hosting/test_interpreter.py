@@ -1,14 +1,16 @@
-"""Python does not look for garbage among loaded skills, and threads that work pass the interpreter on soon."""
+"""Python does not look for garbage among loaded skills, threads pass the interpreter on soon, memory is given back."""
 
 from __future__ import annotations
 
 import gc
+import platform
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from server.hosting.interpreter import left_alone, short_turns
+from server.hosting.interpreter import give_back_memory, left_alone, short_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,3 +78,25 @@ def test_turns_are_short_within_the_block_only() -> None:
         assert sys.getswitchinterval() == pytest.approx(0.005)
     finally:
         sys.setswitchinterval(before)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to give memory back")
+def test_what_was_freed_between_what_is_in_use_is_given_back() -> None:
+    def in_memory() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
+
+    blocks = [bytes([number % 256]) * 20_000 for number in range(2000)]
+    last = blocks.pop()
+    blocks.clear()
+    before = in_memory()
+    give_back_memory()
+    assert in_memory() < before - 20_000_000
+    assert len(last) == 20_000
+
+
+def test_where_the_c_library_cannot_be_told_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
+    give_back_memory()
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr("ctypes.CDLL", None)
+    give_back_memory()

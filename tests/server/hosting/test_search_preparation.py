@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from server.config.machine import current_environment
 from server.hosting import background
+from server.hosting.background import Background, SearchPreparation
 from server.hosting.host import Host
 from server.hosting.views import View
 from skills_core.disk.sources import explicit_sources
@@ -57,6 +60,74 @@ async def test_skills_are_indexed_after_each_change_and_compared_after_a_rest(
             await arrive(len(steps))
         tasks.cancel_scope.cancel()
     assert prepared == [("indexed", 1), ("compared", 1), *((step, count) for count in (2, 3) for step in steps)]
+
+
+async def test_skills_are_compared_when_all_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
+    prepared: list[tuple[bool, int]] = []
+    indexed, compared = threading.Event(), threading.Event()
+
+    def noted(view: View, _pause: Callable[[], None], *, compare: bool) -> None:
+        prepared.append((compare, len(view.catalog.offered)))
+        (compared if compare else indexed).set()
+
+    monkeypatch.setattr(View, "prepare_search", noted)
+    for name in ("one", "two", "three"):
+        write(tmp_path, name)
+    library = Library(explicit_sources([tmp_path]), current_environment, later=True)
+    library.load(0)
+    host = Host(library, make_settings(watch=WatchMode.OFF))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.work)
+        assert await anyio.to_thread.run_sync(indexed.wait, 30)
+        # Another turn, so that one that compares would have come.
+        indexed.clear()
+        host._search_preparation.refresh()
+        assert await anyio.to_thread.run_sync(indexed.wait, 30)
+        await host.load()
+        assert await anyio.to_thread.run_sync(compared.wait, 30)
+        tasks.cancel_scope.cancel()
+    assert [count for compare, count in prepared if compare] == [3]
+
+
+class Prepared:
+    """Stands in for a view, and notes each preparation."""
+
+    def __init__(self) -> None:
+        self.compared: list[bool] = []
+        self._arrived = threading.Semaphore(0)
+
+    def prepare_search(self, _: Callable[[], None], *, compare: bool) -> None:
+        self.compared.append(compare)
+        self._arrived.release()
+
+    async def arrive(self) -> None:
+        assert await anyio.to_thread.run_sync(self._arrived.acquire, True, 30)
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+async def test_memory_is_given_back_after_a_long_comparison(monkeypatch: pytest.MonkeyPatch, *, is_long: bool) -> None:
+    async def then(_: View) -> None: ...
+
+    monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
+    monkeypatch.setattr(background, "_LONG_SECONDS", -1 if is_long else 10**6)
+    monkeypatch.setattr(background, "_REST", 10**6)
+    given: list[bool] = []
+    monkeypatch.setattr(
+        background, "give_back_memory", lambda: given.append(threading.current_thread() is threading.main_thread())
+    )
+    view = Prepared()
+    preparation = SearchPreparation(lambda: [cast("View", view)], then, Background(), lambda: True)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(preparation.run)
+        await view.arrive()
+        await view.arrive()
+        # What follows the comparison comes before a change is indexed.
+        preparation.refresh()
+        await view.arrive()
+        tasks.cancel_scope.cancel()
+    assert view.compared == [False, True, False]
+    assert given == [False] * is_long
 
 
 def test_a_search_answers_while_the_preparation_pauses(tmp_path: Path) -> None:
