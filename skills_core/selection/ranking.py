@@ -131,7 +131,7 @@ _MOSTLY_STALE = 1000
 """Contents in an index from which it is emptied if most of them are of no skill any more."""
 
 _BATCH = 512
-# Contents that are written to an index at once: a whole segment of it.
+# Contents that are written to an index at once: a search waits for so many where it is in memory.
 
 _SIGNED_LATER = 1000
 # Up to so many skills are searched in half the time, as signatures, for which each body is read again, are made later.
