@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from server.capabilities.login.login import Login, RequireLogin
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile
+from server.transport.event_streams import RESPONSE_KEY, OpenResponse
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,7 +65,8 @@ async def _median_ms(app: ASGIApp, token: str) -> float:
     headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
     times = []
     for _ in range(CALLS):
-        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+        scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+        scope[RESPONSE_KEY] = OpenResponse(is_listener=False)
         begin = time.perf_counter()
         await app(scope, _receive, _send)
         times.append(time.perf_counter() - begin)

@@ -42,15 +42,19 @@ class Layered(MutableMapping[_Key, _Value]):
         """Return a mapping with the same entries, which may be changed."""
         return Layered(self)
 
-    def shared(self) -> tuple[dict[_Key, Any], dict[_Key, _Value | None], int]:
-        """Return what a copy has in common with this mapping, the layer that it begins with, and the number of entries.
+    def merge(self) -> None:
+        """Let a layer that has grown large become part of what is below, which keeps what the layer has replaced.
 
-        A layer that has grown large becomes part of what is below.
+        A copy does this first. Call it after many changes that no copy follows soon.
         """
         if len(self._layer) > max(_LEAST, len(self._below) // _SHARE):
             # A reader looks into the layer first: at each moment it finds what it would have found before.
             self._below = {key: self[key] for key in self} if self._below else self._layer
             self._layer = {}
+
+    def shared(self) -> tuple[dict[_Key, Any], dict[_Key, _Value | None], int]:
+        """Return what a copy shares with this mapping, the layer that it begins with, and the number of entries."""
+        self.merge()
         return self._below, self._layer.copy(), self._count
 
     def __getitem__(self, key: _Key) -> _Value:

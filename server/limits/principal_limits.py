@@ -262,11 +262,21 @@ _MAX_PAUSE_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class _Lane:
-    """Whether a request of a principal has its turn, which one, and those that wait for theirs."""
+    """Whether a request of a principal has its turn, which one, and those that wait for theirs.
+
+    One `timer` looks after all turns of the lane: starting and cancelling one for each takes longer than a turn's rest.
+    """
 
     taken: bool = True
     turn: Turn | None = None
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    timer: asyncio.TimerHandle | None = None
+
+    def look(self) -> None:
+        """Look for the end of the turn that a request has now."""
+        self.timer = None
+        if self.turn is not None:
+            self.turn.look()
 
 
 class Turn:
@@ -280,7 +290,6 @@ class Turn:
         self._lane = lane
         self._end: Callable[[float], None] | None = end
         self.outer: Turn | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._extensions = 0
         self._due = 0.0
         self.cost = 0.0
@@ -293,14 +302,12 @@ class Turn:
 
     def end_when_due(self) -> None:
         """Look for the end of a turn that another request waits for; until one does, there is no need to."""
-        if self._due and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_at(self._due, self._look)
+        if self._due and self._lane.timer is None:
+            self._lane.timer = asyncio.get_running_loop().call_at(self._due, self._lane.look)
 
     def end(self) -> None:
         """Let the next request begin."""
         end, self._end = self._end, None
-        if self._timer is not None:
-            self._timer.cancel()
         if end is None:
             return
         if self.outer is None:
@@ -310,10 +317,12 @@ class Turn:
             self.outer.cost = self.cost
             self.outer.end()
 
-    def _look(self) -> None:
-        self._timer = None
-        late = asyncio.get_running_loop().time() - self._due > _LATE_SECONDS
-        if late and self._extensions < _MOST_EXTENSIONS:
+    def look(self) -> None:
+        """End if it is time, or look again when it will be; the timer may be that of an earlier turn."""
+        late = asyncio.get_running_loop().time() - self._due
+        if late < 0:
+            self.end_when_due()
+        elif late > _LATE_SECONDS and self._extensions < _MOST_EXTENSIONS:
             self._extensions += 1
             self.begin_work()
             self.end_when_due()
@@ -364,9 +373,12 @@ class RequestTurns:
 
     def _ended(self, principal: Key, lane: _Lane, cost: float) -> None:
         lane.turn = None
-        # Not at once: most requests are answered in one step, and requests that became ready meanwhile come first.
         loop = asyncio.get_running_loop()
-        if cost <= _FREE_SECONDS:
+        if cost <= _FREE_SECONDS and lane.waiting:
+            # It runs behind those of others that are ready.
+            self._next(principal, lane)
+        elif cost <= _FREE_SECONDS:
+            # Not at once: most requests are answered in one step, and requests that became ready meanwhile come first.
             loop.call_soon(self._next, principal, lane)
         else:
             loop.call_later(min(_PAUSES * cost, _MAX_PAUSE_SECONDS), self._next, principal, lane)

@@ -8,6 +8,7 @@ import posixpath
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import chain, islice
 from mimetypes import MimeTypes
 from operator import itemgetter
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillFile
 
-Listed: TypeAlias = "tuple[Skill, str] | dict[str, Any]"
+Listed: TypeAlias = "tuple[Skill, SkillFile] | dict[str, Any]"
 """An item of the list: a file with its skill, or the entry of a resource that is not a file."""
 
 TEMPLATE = "skill://{+skill}/{+path}"
@@ -83,23 +84,28 @@ for _suffix, _type in {
 
 def mime_type(file: SkillFile) -> str:
     """Return the MIME type for the file's suffix; if that is unknown, the one for text or binary data."""
-    guessed = _TYPES.types_map[True].get(posixpath.splitext(file.path)[1].lower())
-    return guessed or ("text/plain" if file.text else "application/octet-stream")
+    return _guessed_type(file.path) or ("text/plain" if file.text else "application/octet-stream")
+
+
+@lru_cache(1024)
+def _guessed_type(path: str) -> str | None:
+    # Many skills have files of the same paths.
+    return _TYPES.types_map[True].get(posixpath.splitext(path)[1].lower())
 
 
 def describe(skill: Skill, file: SkillFile) -> dict[str, Any]:
     """Return the entry of a file; that of SKILL.md has the skill's name, description and further fields."""
     is_main = skill.content.is_main(file)
-    entry: dict[str, Any] = {"uri": skill.file_uri(file.path)}
+    name = skill.key if is_main else f"{skill.key}/{file.path}"
+    entry: dict[str, Any] = {"uri": skill.file_uri(file.path), "name": printable(name)}
     if is_main:
-        entry |= {"name": printable(skill.key), "description": skill.description}
-    else:
-        entry["name"] = printable(f"{skill.key}/{file.path}")
-    priority = _MAIN_PRIORITY if is_main else _PRIORITY
-    annotations = {"audience": ["assistant"], "priority": priority}
-    entry |= {"mimeType": mime_type(file), "size": file.size, "annotations": annotations}
-    meta = _meta(skill) if is_main else {}
-    return entry | {"_meta": meta} if meta else entry
+        entry["description"] = skill.description
+    entry["mimeType"] = mime_type(file)
+    entry["size"] = file.size
+    entry["annotations"] = {"audience": ["assistant"], "priority": _MAIN_PRIORITY if is_main else _PRIORITY}
+    if is_main and (meta := _meta(skill)):
+        entry["_meta"] = meta
+    return entry
 
 
 def _meta(skill: Skill) -> dict[str, Any]:
@@ -110,8 +116,13 @@ def _meta(skill: Skill) -> dict[str, Any]:
     return {
         META_PREFIX + field: value
         for field, value in skill.frontmatter.raw.items()
-        if field not in {"name", "description"} and _META_NAME.fullmatch(field) and len(json.dumps(value)) <= _MAX_META
+        if field not in {"name", "description"} and _META_NAME.fullmatch(field) and _is_short(value)
     }
+
+
+def _is_short(value: object) -> bool:
+    # A character takes at most twelve in JSON, as a pair of escapes.
+    return (isinstance(value, str) and len(value) < _MAX_META // 13) or len(json.dumps(value)) <= _MAX_META
 
 
 def listed_files(skill: Skill, settings: Settings) -> Mapping[str, SkillFile]:
@@ -145,9 +156,10 @@ def _items_of(skill: Skill, catalog: Catalog, settings: Settings) -> Iterator[tu
     files: Iterable[SkillFile] = listed_files(skill, settings).values()
     if catalog.encloses(skill.path):
         files = [file for file in files if not _is_nested(f"{skill.path}/{file.path}", skill, catalog, settings)]
-    orders = (("" if skill.content.is_main(file) else f"\x01{file.path}", file.path) for file in files)
-    for order, path in sorted(orders):
-        yield f"{skill.path}\0{order}", (skill, path)
+    main = skill.content.main_path
+    orders = (("" if file.path == main else f"\x01{file.path}", file) for file in files)
+    for order, file in sorted(orders, key=itemgetter(0)):
+        yield f"{skill.path}\0{order}", (skill, file)
 
 
 def _is_nested(path: str, outer: Skill, catalog: Catalog, settings: Settings) -> bool:
@@ -179,10 +191,7 @@ def extra_contents(resource: ExtraResource, text: str, envelope: Mapping[str, An
 
 
 def _entry(listed: Listed) -> dict[str, Any]:
-    if isinstance(listed, dict):
-        return listed
-    skill, path = listed
-    return describe(skill, skill.content.files[path])
+    return listed if isinstance(listed, dict) else describe(*listed)
 
 
 def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from starlette.datastructures import Headers
@@ -39,16 +39,32 @@ _METHOD, _LISTEN = "mcp-method", "subscriptions/listen"
 # The header of the modern era that names the method; the SDK refuses a request that has another one.
 
 
+RESPONSE_KEY: Final = "skillserve.response"
+"""The key in an ASGI scope of the `OpenResponse` to the request."""
+
+
 @dataclass(eq=False, slots=True)
-class _Response:
-    """The progress of one response, and the scope of its request; `is_listener` marks the GET stream of a session."""
+class OpenResponse:
+    """The progress of one response, and the scope of its request; `is_listener` marks the GET stream of a session.
+
+    Whoever wants the response to end cancels the scope: one of its own would cost each request as much again. If
+    nothing was sent by then, `instead` answers.
+    """
 
     is_listener: bool
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     started: bool = False
     complete: bool = False
+    stopped: bool = False
+    instead: ASGIApp | None = None
+
+    def stop(self) -> None:
+        """End the response because the server stops."""
+        self.stopped = True
+        self.scope.cancel()
 
     def note(self, message: Message) -> None:
+        """Note the progress that a message makes."""
         if message["type"] == "http.response.start":
             self.started = True
         elif message["type"] == "http.response.body":
@@ -62,7 +78,7 @@ class EventStreams:
         """Serve `app`; `forward` is called with a session's id while its event stream is open, to write to it."""
         self._app = app
         self._forward = forward
-        self._responses: set[_Response] = set()
+        self._responses: set[OpenResponse] = set()
         self._closing = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,13 +88,14 @@ class EventStreams:
             return
         headers = Headers(scope=scope)
         session = headers.get("mcp-session-id", "") if scope["method"] == "GET" else ""
-        response = _Response(is_listener=session != "")
+        response = OpenResponse(is_listener=session != "")
 
         async def tracked_send(message: Message) -> None:
             await send(_closing(message) if self._closing else message)
             response.note(message)
 
         self._responses.add(response)
+        scope[RESPONSE_KEY] = response
         try:
             with response.scope:
                 if response.is_listener:
@@ -89,7 +106,9 @@ class EventStreams:
                     await self._app(scope, receive, tracked_send)
         finally:
             self._responses.discard(response)
-        if not response.complete:
+        if not response.complete and not response.started and not response.stopped and response.instead is not None:
+            await response.instead(scope, receive, send)
+        elif not response.complete:
             await _finish(response, scope, receive, send)
 
     async def _listen(self, session: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -138,12 +157,12 @@ class EventStreams:
         """End the sessions' GET streams at once, and all other responses after `seconds`."""
         for response in [*self._responses]:
             if response.is_listener:
-                response.scope.cancel()
+                response.stop()
         with anyio.move_on_after(seconds):
             while self._responses:  # noqa: ASYNC110 - once in a server's life
                 await anyio.sleep(_TICK_SECONDS)
         for response in [*self._responses]:
-            response.scope.cancel()
+            response.stop()
 
 
 def _closing(message: Message) -> Message:
@@ -156,12 +175,12 @@ def _is_stream(message: Message) -> bool:
     return Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
 
 
-async def _finish(response: _Response, scope: Scope, receive: Receive, send: Send) -> None:
+async def _finish(response: OpenResponse, scope: Scope, receive: Receive, send: Send) -> None:
     """Send the end of a response that has none."""
     with anyio.move_on_after(_LAST_CHUNK_SECONDS):
         if response.started:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        elif response.scope.cancel_called:
+        elif response.stopped:
             await JSONResponse({"error": "the server is stopping"}, 503)(scope, receive, send)
         else:
             await JSONResponse({"error": "the request was not answered"}, 500)(scope, receive, send)

@@ -142,6 +142,8 @@ class Catalog:
             del by_key[skill.key], by_path[skill.path]
         by_key.update((skill.key, skill) for skill in new)
         by_path.update((skill.path, skill) for skill in new)
+        by_key.merge()
+        by_path.merge()
         for name, value in {
             "problems": problems,
             "sources": sources,

@@ -149,6 +149,7 @@ class Library:
         self._pause: Callable[[], None] | None = None
         self._share: Callable[[], float] = float
         self._number, self._seconds = 0, 0.0
+        self._is_restored = False
         if later:
             self._loaded = [_nothing_of(source, self._known) for source in self._sources]
             self._steps = self._load_in_steps()
@@ -237,7 +238,8 @@ class Library:
                 before, now = now, monotonic()
                 self._seconds += now - before
                 found, is_last = step or found, step is None
-                if is_last or now >= end:
+                # Comparing what was restored with the disk is one step, and may take long.
+                if is_last or now >= end or (self._is_restored and end < math.inf):
                     break
             if pause is not None:
                 # What follows takes a second or more for 100,000 skills: a server that ends need not wait for it.
@@ -246,10 +248,12 @@ class Library:
             # What raises ends its generator; the next load begins again with the first source that is not complete.
             self._steps = self._load_in_steps()
             raise
+        self._is_restored = False
         loaded = self._loaded if found is None else found()
-        reviewed = [self._with_review(*each) for each in zip(self._loaded, self._reviewed, loaded, strict=True)]
-        self._catalog = build_catalog(reviewed, self._known, self._catalog)
-        self._loaded, self._reviewed = loaded, reviewed
+        if not all(map(is_, loaded, self._loaded)):
+            reviewed = [self._with_review(*each) for each in zip(self._loaded, self._reviewed, loaded, strict=True)]
+            self._catalog = build_catalog(reviewed, self._known, self._catalog)
+            self._loaded, self._reviewed = loaded, reviewed
         if is_last:
             self._steps = None
 
@@ -280,7 +284,10 @@ class Library:
                 self._share = partial(_half, restored.share)
                 yield partial(_unverified, restored)
                 pause()
-            known = known if restored is None else restored.source()
+            if restored is not None:
+                known = restored.source()
+                self._is_restored = True
+                yield partial(_unverified, restored)
         if not known.tree:
             for part in self._kept(load_in_parts(each.source, main_only=each.main_only, pause=pause)):
                 self._share = part.share

@@ -460,6 +460,8 @@ def _referring(documents: Mapping[str, SkillContent]) -> set[str]:
 
 def _finish(loading: _Loading) -> LoadedSource:
     source, tree, contents, before = loading.source, loading.tree, loading.contents, loading.before
+    for mapping in (tree, contents, loading.documents, loading.texts):
+        mapping.merge()
     changed = None
     if loading.touched is not None:
         changed = frozenset(each for each in loading.entered if before.contents.get(each) is not contents.get(each))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, one_line
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill, SkillContent, SkillFile
 
 
-_LINKED: Final = attrgetter("linked")
 _FIELD: Final = b"disable-model-invocation"
 _PARSED: Final = frozenset({None, Reason.MISSING_FRONTMATTER})
 
@@ -55,7 +53,8 @@ def files_for_models(content: SkillContent) -> Mapping[str, SkillFile]:
 
 def _may_have_eval_files(content: SkillContent) -> bool:
     """Tell from all paths at once whether there may be eval files; few of thousands of skills have any."""
-    return f"{EVALS}/" in "\n".join(content.files).casefold() or any(map(_LINKED, content.files.values()))
+    paths, _, linked = content.files.packed
+    return bool(linked) or f"{EVALS}/" in paths.casefold()
 
 
 def refuse_eval_file(skill: Skill, file: SkillFile) -> None:

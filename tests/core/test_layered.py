@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unittest.mock import patch
+from weakref import ref
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,3 +62,17 @@ def test_a_reader_of_a_mapping_that_is_copied_meanwhile_reads_on() -> None:
     found = [next(reading) for _ in range(100)]
     numbers.copy()
     assert [*found, *reading] == [*range(1200)]
+
+
+def test_after_many_changes_nothing_is_kept_that_was_replaced() -> None:
+    class Value:
+        """Something that can be asked whether it is still there."""
+
+    first = Layered({number: Value() for number in range(1000)})
+    old = [*map(ref, first.values())]
+    later = first.copy()
+    for number in range(900):
+        later[number] = Value()
+    later.merge()
+    del first
+    assert [number for number, each in enumerate(old) if each() is not None] == [*range(900, 1000)]

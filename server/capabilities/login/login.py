@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -33,10 +34,11 @@ from server.capabilities.login.token_claims import LoginToken
 from server.capability import Authentication
 from server.config.machine import tokens_file
 from server.requests import LOGIN_METHOD, NOTES, Notes, Records, RequestDecision, RequestRecord, address_of
+from server.transport.event_streams import RESPONSE_KEY, OpenResponse
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from server.capabilities.login.token_claims import LoginToken
     from server.hosting.host import Host
@@ -143,6 +145,8 @@ _MAX_TOKEN: Final = 8192
 # Characters; tokens of large organizations have some 2,000.
 
 _MAX_PATH: Final = 200
+
+_HEADER: Final = b"authorization"
 
 
 class Login:
@@ -270,13 +274,19 @@ class Login:
     @contextmanager
     def lasting(self, token: LoginToken, request: Scope) -> Iterator[anyio.CancelScope]:
         """End what happens inside when the token of a request expires or is revoked; yield the scope."""
-        left = self._seconds_left(token)
-        with anyio.CancelScope() if left == math.inf else anyio.move_on_after(left) as scope:
-            release = self._end_by_revocation(token, request, scope)
+        with anyio.CancelScope() as scope:
+            release = self.end_with(token, request, scope)
             try:
                 yield scope
             finally:
                 release()
+
+    def end_with(self, token: LoginToken, request: Scope, response: anyio.CancelScope) -> Callable[[], None]:
+        """Let the end of the token of a request end a response, until the result is called."""
+        left = self._seconds_left(token)
+        if left != math.inf:
+            response.deadline = anyio.current_time() + left
+        return self._end_by_revocation(token, request, response)
 
     def _end_by_revocation(self, token: LoginToken, request: Scope, response: anyio.CancelScope) -> Callable[[], None]:
         """Let a revocation end a response until the result is called; a JWT cannot be revoked."""
@@ -312,7 +322,7 @@ def _record(scope: Scope, notes: Notes, refusal: LoginRefusal) -> RequestRecord:
 
 
 def _text(scope: Scope) -> str | LoginRefusal:
-    headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    headers = [value for name, value in scope["headers"] if name == _HEADER]
     if not headers:
         return LoginRefusal.MISSING
     scheme, _, given = headers[0].decode("latin-1").partition(" ")
@@ -323,7 +333,7 @@ def _text(scope: Scope) -> str | LoginRefusal:
 
 
 class RequireLogin:
-    """ASGI middleware that serves requests with a valid token only, and leaves their principal to the SDK.
+    """ASGI middleware within `EventStreams` that serves requests with a valid token, and tells the SDK their principal.
 
     The token itself is not passed on: `app` receives no `Authorization` header. A response, such as a stream of
     notifications, ends when the token expires or is revoked; that a provider revokes a JWT is not known here.
@@ -343,22 +353,22 @@ class RequireLogin:
         if isinstance(token, LoginRefusal):
             await self._login.challenges.response(token)(scope, receive, send)
             return
-        headers = [header for header in scope["headers"] if header[0].lower() != b"authorization"]
+        headers = [header for header in scope["headers"] if header[0] != _HEADER]
         user, credentials = AuthenticatedUser(token), AuthCredentials(token.scopes)
-        has_begun = False
+        response: OpenResponse = scope[RESPONSE_KEY]
+        response.instead = partial(self._refuse, scope)
+        release = self._login.end_with(token, scope, response.scope)
+        try:
+            await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, send)
+        finally:
+            release()
 
-        async def noting(message: Message) -> None:
-            nonlocal has_begun
-            has_begun = True
-            await send(message)
-
-        with self._login.lasting(token, scope) as ended:
-            await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, noting)
-        if ended.cancelled_caught and not has_begun:
-            # The token may be as good as before, but the provider is away.
-            refusal = await self._login.authenticate(scope)
-            refusal = refusal if isinstance(refusal, LoginRefusal) else LoginRefusal.INVALID
-            await self._login.challenges.response(refusal)(scope, receive, send)
+    async def _refuse(self, request: Scope, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request whose token has ended before its answer began."""
+        # The token may be as good as before, but the provider is away.
+        refusal = await self._login.authenticate(request)
+        refusal = refusal if isinstance(refusal, LoginRefusal) else LoginRefusal.INVALID
+        await self._login.challenges.response(refusal)(scope, receive, send)
 
 
 class ServerLogin(Authentication):

@@ -227,8 +227,9 @@ class StaticTokens:
     def known(self, text: str) -> LoginToken | None:
         """Return the token with this text if it is valid as far as this server knows."""
         found = self._with_text(text)
-        is_valid = found is not None and not found.is_expired(datetime.now(UTC))
-        return _login_of(found) if found is not None and is_valid else None
+        if found is None or (found.expires is not None and found.is_expired(datetime.now(UTC))):
+            return None
+        return _login_of(found)
 
     def _with_text(self, text: str) -> StoredToken | None:
         found = self._tokens.get(_id_in(text))

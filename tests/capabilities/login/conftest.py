@@ -14,13 +14,16 @@ import anyio
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from starlette.types import ASGIApp
 
 from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys
+from server.capabilities.login.login import Login, RequireLogin
 from server.capabilities.login.provider_requests import Provider, ProviderUnavailableError
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
 from server.config.values import SecretStr
+from server.transport.event_streams import EventStreams
 from tests.capabilities.login.serving import write_skill
 
 ISSUER = "https://id.example.com"
@@ -96,6 +99,15 @@ class FakeProvider(Provider):
         if isinstance(answer, Exception):
             raise answer
         return answer  # type: ignore[no-any-return]
+
+
+def requiring_login(app: ASGIApp, login: Login) -> EventStreams:
+    """Return an application that serves `app` to those who log in."""
+
+    async def forwarding(*_: object) -> None:
+        raise AssertionError("no session opens a stream")
+
+    return EventStreams(RequireLogin(app, login), forwarding)
 
 
 def settings(**changed: Any) -> LoginSettings:

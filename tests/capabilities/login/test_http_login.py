@@ -14,11 +14,11 @@ from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
 from server.access import Principal, PrincipalKind
-from server.capabilities.login.login import Login, RequireLogin
+from server.capabilities.login.login import Login
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.login.token_claims import login_token
-from tests.capabilities.login.conftest import ISSUER, JWKS, RSA, FakeProvider
+from tests.capabilities.login.conftest import ISSUER, JWKS, RSA, FakeProvider, requiring_login
 from tests.capabilities.login.serving import serving
 
 MODES: list[ConnectMode] = ["legacy", "2026-07-28"]
@@ -348,7 +348,7 @@ async def test_a_request_whose_token_is_revoked_meanwhile_is_refused_as_invalid(
         begun.set()
         await anyio.sleep_forever()
 
-    transport = httpx2.ASGITransport(RequireLogin(app, login))
+    transport = httpx2.ASGITransport(requiring_login(app, login))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(login.run)
 

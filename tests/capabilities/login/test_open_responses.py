@@ -10,10 +10,10 @@ import anyio
 import httpx2
 import pytest
 
-from server.capabilities.login.login import Login, RequireLogin
+from server.capabilities.login.login import Login
 from server.capabilities.login.provider_requests import ProviderUnavailableError
 from server.capabilities.login.token_claims import LoginToken
-from tests.capabilities.login.conftest import FakeProvider, settings
+from tests.capabilities.login.conftest import FakeProvider, requiring_login, settings
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import PING, bearer, open_session
 from tests.capabilities.login.test_introspection import ACTIVE, OPTIONS, until
@@ -108,7 +108,7 @@ async def test_a_request_that_is_ended_before_its_answer_begins_learns_why(
         provider.answers["text"] = answer
         await anyio.sleep_forever()
 
-    transport = httpx2.ASGITransport(RequireLogin(app, login))
+    transport = httpx2.ASGITransport(requiring_login(app, login))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(login.run)
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -115,6 +115,22 @@ def test_progress_of_a_start_with_an_index_goes_through_both_halves(roots: list[
     assert library.progress is None
 
 
+def test_what_is_restored_is_served_before_it_is_compared(
+    roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Files that were written just now are not kept.
+    monkeypatch.setattr("skills_core.loading.loader._RACY_NS", -3_600_000_000_000)
+    index = SourceIndex(tmp_path / "cache" / "index.db", least=0)
+    Library(explicit_sources(roots[:1]), current_environment, index=index).save_index()
+    write(roots[0], "new")
+    library = Library(explicit_sources(roots[:1]), current_environment, index=index, later=True)
+    library.load(1000)
+    assert {skill.name for skill in library.catalog.active} == {"a", "b", "c"}
+    library.load(1000)
+    assert {skill.name for skill in library.catalog.active} == {"a", "b", "c", "new"}
+    assert library.is_complete
+
+
 def test_why_a_source_is_not_loaded_is_told_until_it_is(roots: list[Path]) -> None:
     library = later(roots)
     library.load(0)
