@@ -17,7 +17,6 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
-from skills_core.catalog.catalog import order_of_offer
 from skills_core.diagnostics import counted, one_line, shortened
 from skills_core.rendering.catalog import (
     activation_rule,
@@ -314,29 +313,30 @@ class _Writer:
 
     def _heads(self, alike: dict[str, int]) -> Iterator[Skill]:
         """Yield the offered skills for which no other one stands; first note in `alike` for how many each stands."""
-        groups: dict[int, Sequence[Skill]] = {}
+        groups: dict[int, tuple[Skill | None, int]] = {}
         rank_of = self._rank()
         for skill in self._ordered:
             group = self.twins.group_of(skill)
-            if (members := groups.get(id(group))) is None:
+            if (found := groups.get(id(group))) is None:
                 now = (self.catalog.at(each.path) for each in group)
-                members = groups[id(group)] = sorted((each for each in now if each and each.is_offered), key=rank_of)
-            if not members or members[0] is skill:
-                alike[skill.path] = len(members[1:])
+                members = [each for each in now if each is not None and each.model_invocable]
+                found = groups[id(group)] = min(members, key=rank_of, default=None), len(members) - 1
+            head, others = found
+            if head is None or head is skill:
+                alike[skill.path] = max(others, 0)
                 yield skill
 
-    def _rank(self) -> Callable[[Skill], tuple[object, ...]]:
+    def _rank(self) -> Callable[[Skill], tuple[bool, int, int]]:
         """Return the order of alike skills: a pinned or used one, else the one whose source wins conflicts over names.
 
-        Those with the same source are in the order of the list.
+        A group has the others in the order of the list.
         """
         preferred = {skill.path: number for number, skill in enumerate(self.first)}
         ranks = {found.source.root: number for number, found in enumerate(self.catalog.sources)}
 
-        def rank_of(skill: Skill) -> tuple[object, ...]:
+        def rank_of(skill: Skill) -> tuple[bool, int, int]:
             number = preferred.get(skill.path)
-            rank = ranks.get(skill.source.root, len(ranks))
-            return number is None, rank, number or 0, order_of_offer(skill)
+            return number is None, ranks.get(skill.source.root, len(ranks)), number or 0
 
         return rank_of
 

@@ -450,8 +450,7 @@ def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(found) for name, found in keys.items()}
 
 
-def order_of_offer(skill: Skill) -> tuple[bool, str]:
-    """Return the sort key of `offered`."""
+def _order_of_offer(skill: Skill) -> tuple[bool, str]:
     return not skill.frontmatter.always_on, skill.key
 
 
@@ -461,7 +460,7 @@ _LISTS: Mapping[str, tuple[Callable[[Skill], bool], Callable[[Skill], Any]]] = {
     "conditional": (lambda skill: bool(skill.frontmatter.gates), order_of),
     "requiring": (lambda skill: bool(skill.frontmatter.requires), order_of),
     "keyed": (lambda skill: skill.content.skill_key != skill.name, order_of),
-    "offered": (lambda skill: skill.is_offered, order_of_offer),
+    "offered": (lambda skill: skill.is_offered, _order_of_offer),
 }
 """The lists of a catalog: which skills belong to each, and their order."""
 

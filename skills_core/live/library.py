@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _STAGE: Final = 5_000
 # Folders that are loaded between two writes to the index: a second or two of work. Each write copies what is loaded.
+# From so many restored folders on, these are served before they are compared.
 
 
 class Review(Protocol):
@@ -286,7 +287,8 @@ class Library:
                 pause()
             if restored is not None:
                 known = restored.source()
-                self._is_restored = True
+                # Comparing fewer folders takes less time than a catalog of them is worth.
+                self._is_restored = len(known.tree) >= _STAGE
                 yield partial(_unverified, restored)
         if not known.tree:
             for part in self._kept(load_in_parts(each.source, main_only=each.main_only, pause=pause)):

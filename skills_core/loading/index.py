@@ -179,6 +179,13 @@ class SourceIndex:
             self._note(error)
         else:
             self._held[source] = loaded
+            if before is not None:
+                places = loaded.renewed or [*before.contents]
+                gone = [before.contents.get(place) for place in places]
+                before = None
+                while gone:
+                    # Often the last that have them. All at once, they would hold up requests while they are freed.
+                    gone.pop()
 
     def state(self) -> IndexState | None:
         """Return what the file has; None if there is none, or none that is used."""

@@ -118,6 +118,15 @@ def key_of(content: SkillContent, *, has_body: bool = True) -> bytes:
     return digest.digest()
 
 
+def signature_of(content: SkillContent) -> bytes | None:
+    """Return the signature of the description and body of a content; None if the body cannot be read now."""
+    try:
+        texts = texts_of(content)
+    except (SkillChangedError, FileUnavailableError):
+        return None
+    return signature(texts[_DESCRIPTION], texts[_BODY])
+
+
 def _read(content: SkillContent, *, sign: bool) -> tuple[bytes, Pieces, bytes | None]:
     """Return the key and the pieces of a content, and its signature if it can be made."""
     try:
@@ -215,11 +224,7 @@ class SkillRows:
         """Return the rows of contents, 0 for those that are not indexed. Any thread may call it."""
         return self.texts.rows_of([*map(key_of, contents)])
 
-    def read(self, content: SkillContent, *, sign: bool = False) -> Indexed:
-        """Return what to index of a content, like `read_all`."""
-        return self.read_all([content], sign=sign)[0]
-
-    def read_all(
+    def read(
         self, contents: Sequence[SkillContent], pause: Callable[[], None] = lambda: None, *, sign: bool = False
     ) -> list[Indexed]:
         """Return what to index of contents, without a body that cannot be read. Any thread may call it."""

@@ -12,6 +12,7 @@ from itertools import takewhile
 from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skills_core.selection.bm25 import signature_of
 from skills_core.selection.twins import NO_TWINS, Twins, alike
 
 if TYPE_CHECKING:
@@ -124,9 +125,8 @@ def _signatures_of(index: SkillRows, found: Sequence[tuple[Skill, int]], pause: 
     for (skill, row), signed in zip(found, known, strict=True):
         if signed is None and row not in made:
             pause()
-            _, _, made_now = index.read(skill.content, sign=True)
             # A body that cannot be read now has no signature yet.
-            if made_now is not None:
+            if (made_now := signature_of(skill.content)) is not None:
                 made[row] = made_now
     if made:
         index.texts.sign(made)

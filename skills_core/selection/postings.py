@@ -58,8 +58,9 @@ _VERSION = f"4 {sys.byteorder}"
 _MAX_ROW = 50_000_000
 # What a damaged file says beyond must not fill the memory.
 
-_SEGMENT, _JOINED = 512, 4
-# Most contents of a segment that is made of others, and how many it is made of at least.
+_SEGMENT, _JOINED = 2048, 4
+# Most contents of a segment that is made of others, and how many it is made of at least. Of 100,000 contents, half the
+# time of a search with new words is that of reading segments of 512; joining these costs a tenth of indexing.
 
 _CACHED = 4_000_000
 # Postings that are kept in memory, of 6 bytes each: common words are in most queries.

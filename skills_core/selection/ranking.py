@@ -131,7 +131,10 @@ _MOSTLY_STALE = 1000
 """Contents in an index from which it is emptied if most of them are of no skill any more."""
 
 _BATCH = 512
-# Contents that are written to an index at once: a whole segment of it.
+# Contents that are written to an index at once: a search waits for so many where it is in memory.
+
+_SIGNED_LATER = 1000
+# Up to so many skills are searched in half the time, as signatures, for which each body is read again, are made later.
 
 _LOOKED_UP = 2048
 # Most contents that a search looks up while others wait for it, which takes 10 us each.
@@ -199,10 +202,10 @@ class SkillSearch:
         """Look up or index a batch of skills that are not searched yet; return whether there were any."""
         with self._lock:
             index.update(index.skills)
-            contents, generation = index.lacking(_BATCH), index.generation
+            contents, generation, sign = index.lacking(_BATCH), index.generation, index.missing > _SIGNED_LATER
         rows = index.look_up(contents)
         new = [content for content, row in zip(contents, rows, strict=True) if not row]
-        rows = _with_new(rows, index.index(index.read_all(new, pause, sign=True)) if new else ())
+        rows = _with_new(rows, index.index(index.read(new, pause, sign=sign)) if new else ())
         with self._lock:
             index.place(contents, rows, generation)
         return bool(contents)
@@ -285,7 +288,7 @@ class SkillSearch:
         while contents := index.lacking(_BATCH):
             rows = index.look_up(contents)
             new = [content for content, row in zip(contents, rows, strict=True) if not row]
-            rows = _with_new(rows, index.index(index.read_all(new)) if new else ())
+            rows = _with_new(rows, index.index(index.read(new)) if new else ())
             index.place(contents, rows, index.generation)
             if not index.is_current:
                 return

@@ -9,6 +9,7 @@ import pytest
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
 from skills_core.errors import UnknownSkillError
+from skills_core.live import library as library_module
 from skills_core.live.library import Library, Progress
 from skills_core.loading.index import SourceIndex
 
@@ -118,6 +119,7 @@ def test_progress_of_a_start_with_an_index_goes_through_both_halves(roots: list[
 def test_what_is_restored_is_served_before_it_is_compared(
     roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(library_module, "_STAGE", 1)
     # Files that were written just now are not kept.
     monkeypatch.setattr("skills_core.loading.loader._RACY_NS", -3_600_000_000_000)
     index = SourceIndex(tmp_path / "cache" / "index.db", least=0)

@@ -66,7 +66,7 @@ def test_an_index_in_a_file_finds_what_one_in_memory_finds_and_is_read_again(
     def read(*_: object, **__: object) -> object:
         raise AssertionError("indexed again")
 
-    monkeypatch.setattr(SkillRows, "read_all", read)
+    monkeypatch.setattr(SkillRows, "read", read)
     assert answers(SkillSearch(texts=TextIndex(path)), skills) == expected
 
 
@@ -260,6 +260,20 @@ def test_what_is_indexed_ahead_is_what_is_searched_since(skills: tuple[Skill, ..
     search.warm(skills[:10], pause)
     assert search.unsearched == 0
     assert answers(search, skills) == answers(SkillSearch(), skills)
+
+
+def test_a_small_library_is_indexed_before_signatures_are_made(
+    skills: tuple[Skill, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most, signed in ((len(skills), False), (0, True)):
+        monkeypatch.setattr(ranking, "_SIGNED_LATER", most)
+        texts = TextIndex()
+        search = SkillSearch(texts=texts)
+        search.warm(skills, compare=False)
+        rows = range(1, len(texts) + 1)
+        assert {each is not None for each in texts.signatures_of(rows)} == {signed}
+        search.warm(skills)
+        assert None not in texts.signatures_of(rows)
 
 
 def test_contents_that_no_skill_has_any_more_are_forgotten_in_time(
