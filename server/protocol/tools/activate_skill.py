@@ -14,7 +14,6 @@ from server.listing.layout import enum_names, names_within, size_of
 from server.listing.resources import mime_type
 from server.listing.schemas import hints, with_nullable
 from server.listing.tools import ACTIVATE, metadata_for
-from server.protocol.conversations import ActivationAnswer
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import Use, note_skill
 from server.wire.kept_result import KeptResult
@@ -48,8 +47,6 @@ MAX_ARGUMENTS = 100_000
 """Most characters of all arguments together: a body may repeat each of them."""
 
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12,64})")
-
-_WHOLE = ActivationAnswer(text=True)
 
 _MESSAGE_SHARE = 6
 # The share of the room that a message may take: the model knows it, as it has sent it.
@@ -132,7 +129,8 @@ class _Activation:
         recipient = self._recipients.of(call.ctx, call.view)
         request = [text_block(render_request(skill, _message_within(message, room)))] if message else []
         link = _link(skill, recipient)
-        if delivery == _WHOLE and not (values or request or link):
+        is_whole = delivery.text and delivery.replaces is None
+        if is_whole and not (values or request or link):
             plain = self._plain(skill, recipient)
             if room is None or room.fits_with_news(plain):
                 return plain
