@@ -54,6 +54,9 @@ class Layered(MutableMapping[_Key, _Value]):
 
     def shared(self) -> tuple[dict[_Key, Any], dict[_Key, _Value | None], int]:
         """Return what a copy shares with this mapping, the layer that it begins with, and the number of entries."""
+        if self._count <= _LEAST:
+            # Copied as a whole, few entries keep nothing that is replaced later.
+            return {}, dict(self.items()), self._count
         self.merge()
         return self._below, self._layer.copy(), self._count
 

@@ -64,10 +64,21 @@ def test_a_reader_of_a_mapping_that_is_copied_meanwhile_reads_on() -> None:
     assert [*found, *reading] == [*range(1200)]
 
 
-def test_after_many_changes_nothing_is_kept_that_was_replaced() -> None:
-    class Value:
-        """Something that can be asked whether it is still there."""
+class Value:
+    """Something that can be asked whether it is still there."""
 
+
+def test_a_copy_of_few_entries_keeps_nothing_that_was_replaced() -> None:
+    first = Layered({number: Value() for number in range(10)})
+    old = ref(first[3])
+    later = first.copy()
+    later[3] = Value()
+    del first
+    assert old() is None
+    assert len(later) == 10
+
+
+def test_after_many_changes_nothing_is_kept_that_was_replaced() -> None:
     first = Layered({number: Value() for number in range(1000)})
     old = [*map(ref, first.values())]
     later = first.copy()
