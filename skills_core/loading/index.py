@@ -61,9 +61,7 @@ _FORGET: Final = (
     "DELETE FROM entries WHERE source IN (SELECT id FROM sources WHERE saved < ?)",
     "DELETE FROM sources WHERE saved < ?",
 )
-_READ: Final = (
-    "SELECT place, sum, record FROM entries WHERE source = ? AND (? IS NULL OR place > ?) ORDER BY place LIMIT ?"
-)
+_READ: Final = "SELECT place, sum, record FROM entries WHERE source = ? AND place >= ? ORDER BY place LIMIT ?"
 _COUNT: Final = "SELECT count(*) FROM entries WHERE source = ?"
 _DELETE: Final = "DELETE FROM entries WHERE source = ? AND place = ?"
 _WRITE: Final = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)"
@@ -125,19 +123,23 @@ class SourceIndex:
                 return
             from skills_core.loading.records import Restoration  # noqa: PLC0415 - few users have an index
 
-            restoration, last, count, total = Restoration(source), None, 0, 0
+            restoration, following, count, total = Restoration(source), "", 0, 0
             while True:
                 # A connection for each step: steps may run in different threads, and nothing is locked between them.
                 with closing(self._connect()) as connection:
                     number = self._number(connection, source)
-                    rows = connection.execute(_READ, (number, last, last, _STEP)).fetchall()
-                    if last is None:
+                    rows = connection.execute(_READ, (number, following, _STEP)).fetchall()
+                    if not count:
                         (total,) = connection.execute(_COUNT, (number,)).fetchone()
                 if not rows:
                     break
                 for row in rows:
                     restoration.add(*row)
-                last = rows[-1][0]
+                if not isinstance(last := rows[-1][0], str):
+                    # The file is torn; what is left of it is loaded from the files.
+                    break
+                # No text is between a place and this one: SQLite finds it without passing the places before.
+                following = f"{last}\0"
                 count += len(rows)
                 yield Part(restoration.loaded, partial(min, 1.0, count / max(total, 1)))
         except (OSError, sqlite3.Error, UnicodeError) as error:

@@ -572,6 +572,36 @@ def test_what_is_restored_in_parts_is_served_and_not_saved_before_it_is_verified
     assert text_of(restarted(source, path)) == text_of(load_source(source))
 
 
+@pytest.mark.usefixtures("later")
+def test_what_a_restored_skill_costs_does_not_grow_with_the_source(
+    tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "_STEP", 2)
+    opened, work = SourceIndex._connect, 0
+
+    def count() -> int:
+        nonlocal work
+        work += 1
+        return 0
+
+    def connect(self: SourceIndex) -> sqlite3.Connection:
+        connection = opened(self)
+        connection.set_progress_handler(count, 1)
+        return connection
+
+    monkeypatch.setattr(SourceIndex, "_connect", connect)
+    costs = list[int]()
+    for number in (20, 200):
+        source = Source((tmp_path / str(number)).resolve())
+        for each in range(number):
+            write_skill(source.root, f"s-{each}")
+        saved(source, path := tmp_path / f"cache-{number}" / "index.db")
+        work = 0
+        assert len(places_of(SourceIndex(path, least=0).restore(source))) == number
+        costs.append(work)
+    assert costs[1] < 20 * costs[0]
+
+
 def until(pauses: int) -> Callable[[], None]:
     """Return what ends a load when it is called for the last time."""
     left = iter(range(pauses))
