@@ -51,7 +51,7 @@ _MAX_LEADING = 3
 _MAX_READ = 500
 # Characters of a description that are read for its words.
 _KEPT = 2 * MAX_SKILLS
-# Texts whose words are kept. With room for those of one catalog alone, an edit would displace those that are read next.
+# Skills whose words are kept. With room for one catalog alone, an added skill would displace those that are read next.
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _THING = re.compile(r"\b(?:an?|the|of|for|from|with|in|into|your|their|this|these|any) ([^\W\d_]{2,})\b")
 _ACTION = re.compile(r"(?:^|[.:!?] |\bto |\byou |\bcan )([^\W\d_]{2,})\b")
@@ -119,7 +119,7 @@ class _Said(NamedTuple):
     actions: tuple[str, ...]
 
 
-@lru_cache(MAX_SKILLS)
+@lru_cache(_KEPT)
 def _said_by(named: tuple[str, tuple[str, ...], str]) -> _Said:
     name, triggers, description = named
     return _Said(*map(_kept, (_distinct_words(name, triggers), _things_in(description), _actions_in(description))))

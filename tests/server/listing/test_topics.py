@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.listing import catalog_texts
 from server.listing.catalog_texts import MAX_SKILLS, topic_of, topics_within
 from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_line
@@ -67,6 +68,21 @@ def test_topics_fit_stand_on_one_line_and_are_distinct(names: list[str], room: i
 @given(NAMES)
 def test_topics_do_not_depend_on_the_order_of_hashes(names: list[str]) -> None:
     assert topics_within(60, map(skill_of, names)) == topics_within(60, map(skill_of, names))
+
+
+def test_of_a_large_catalog_the_words_of_an_added_skill_alone_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    skills = [skill_of(f"kafka-known-{number}") for number in range(MAX_SKILLS)]
+    topics_within(60, skills)
+    read: list[str] = []
+    words_in = catalog_texts._distinct_words
+
+    def noted(name: str, triggers: tuple[str, ...]) -> set[str]:
+        read.append(name)
+        return words_in(name, triggers)
+
+    monkeypatch.setattr(catalog_texts, "_distinct_words", noted)
+    topics_within(60, [skill_of("kafka-added"), *skills])
+    assert read == ["kafka-added"]
 
 
 def test_the_names_of_a_bounded_number_of_skills_are_read() -> None:
