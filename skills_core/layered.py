@@ -1,8 +1,13 @@
-"""A mapping whose copies share what they have in common, for states that follow each other and differ in little."""
+"""For states that follow each other and differ in little.
+
+The copies of a mapping share what they have in common, and of two sequences the part is found in which they differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import takewhile
+from operator import is_
 from typing import Any, Final, TypeVar, overload
 
 _Key = TypeVar("_Key")
@@ -112,3 +117,14 @@ class Layered(MutableMapping[_Key, _Value]):
 
     def __repr__(self) -> str:
         return f"Layered({dict(self)!r})"
+
+
+def differing(before: Sequence[object], after: Sequence[object]) -> tuple[slice, slice]:
+    """Return the part of each sequence in which they may differ: equal beginnings and ends are the same objects."""
+    start = _same(before, after)
+    end = _same(reversed(before[start:]), reversed(after[start:]))
+    return slice(start, len(before) - end), slice(start, len(after) - end)
+
+
+def _same(before: Iterable[object], after: Iterable[object]) -> int:
+    return sum(1 for _ in takewhile(bool, map(is_, before, after)))

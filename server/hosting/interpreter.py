@@ -6,7 +6,7 @@ with 10,000 skills. Skills are in no cycles, so there is nothing to be found amo
 A thread that works keeps the interpreter for some milliseconds before another one gets it. A request needs it again
 after each system call, so it would wait for that several times.
 
-What a load has freed stays with the process unless the C library is told to give it back.
+The C library keeps what a load has freed until `malloc_trim` returns it to the system.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class EventRecords:
         return record
 
     def release(self, record: EventRecord) -> None:
-        """End a recording that nobody needs any longer."""
+        """Give a record back; the recording ends with its last user."""
         record.users -= 1
         if not record.users:
             record.end()

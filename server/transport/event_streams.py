@@ -47,8 +47,8 @@ RESPONSE_KEY: Final = "skillserve.response"
 class OpenResponse:
     """The progress of one response, and the scope of its request; `is_listener` marks the GET stream of a session.
 
-    Whoever wants the response to end cancels the scope: one of its own would cost each request as much again. If
-    nothing was sent by then, `instead` answers.
+    A layer ends the response by cancelling the scope: a scope of its own would cost each request as much again. If
+    nothing has been sent by then, `instead` answers.
     """
 
     is_listener: bool

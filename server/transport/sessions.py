@@ -180,7 +180,7 @@ class HandshakeSessions:
             return
         if session is not None:
             logger.warning("a request for the session of another user is refused: the credential does not match")
-        # For whoever did not open it there is no such session, and the SDK has the answer to that.
+        # The SDK answers as for a session that does not exist.
         await self._app(scope, receive, send)
 
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -301,7 +301,7 @@ class HandshakeSessions:
 
     def _expire(self, session: _Session) -> None:
         """End a session that is asleep."""
-        logger.debug("a session ends: nobody used it")
+        logger.debug("a session ends: its client has not used it")
         self._sessions.pop(session.id, None)
         self._ended(session)
 

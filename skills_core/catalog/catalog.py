@@ -473,14 +473,15 @@ def _revised(
     values: tuple[_T, ...], gone: Iterable[_T], come: Iterable[_T], order: Callable[[_T], Any]
 ) -> tuple[_T, ...]:
     """Return values sorted by `order` without the first ones and with the others."""
-    result: list[_T] | None = None
+    gone, come = [*gone], [*come]
+    if not gone and not come:
+        return values
+    result = list(values)
     for each in gone:
-        result = list(values) if result is None else result
         del result[bisect_left(result, order(each), key=order)]
     for each in come:
-        result = list(values) if result is None else result
         insort(result, each, key=order)
-    return values if result is None else tuple(result)
+    return tuple(result)
 
 
 def _replaced(values: tuple[str, ...], gone: Iterable[str], come: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import takewhile
 from operator import is_
 from pathlib import Path
 from time import monotonic
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
 from skills_core.disk.scan import Tree
-from skills_core.layered import Layered
+from skills_core.layered import Layered, differing
 from skills_core.loading.discovery import (
     LoadedSource,
     enclosing,
@@ -81,10 +80,9 @@ class Change:
             come = {skill.identity: skill for skill in step.come}
             return cls._of(before, after, gone, come)
         # Most reloads change few skills: equal beginnings and ends are skipped.
-        start = _alike(before.skills, after.skills)
-        end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
-        old = {skill.identity: skill for skill in before.skills[start : len(before.skills) - end]}
-        new = {skill.identity: skill for skill in after.skills[start : len(after.skills) - end]}
+        was, now = differing(before.skills, after.skills)
+        old = {skill.identity: skill for skill in before.skills[was]}
+        new = {skill.identity: skill for skill in after.skills[now]}
         return cls._of(before, after, old, new)
 
     @classmethod
@@ -451,8 +449,3 @@ def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog
     """Load a catalog once, without reading any files but the main file of each skill."""
     seen = (source if is_trusted(source, environment) else source.preview for source in sources)
     return build_catalog([load_source(source, main_only=True) for source in seen], environment)
-
-
-def _alike(before: Iterable[Skill], after: Iterable[Skill]) -> int:
-    """Return how many skills at the beginning are the same objects."""
-    return sum(1 for _ in takewhile(bool, map(is_, before, after)))

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nlargest
-from itertools import accumulate, compress, islice, takewhile
+from itertools import accumulate, compress, islice
 from math import log
-from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import FileUnavailableError, SkillChangedError
+from skills_core.layered import differing
 from skills_core.selection.fulltext import FIELDS, pieces_of, texts_of, texts_without_body
 from skills_core.selection.policy import Band
 from skills_core.selection.postings import FIELD_BITS
@@ -190,10 +190,8 @@ class SkillRows:
         before = self._skills
         if before is skills:
             return
-        start = sum(1 for _ in takewhile(bool, map(is_, before, skills)))
-        end = sum(1 for _ in takewhile(bool, map(is_, reversed(before[start:]), reversed(skills[start:]))))
-        old, old_rows = before[start : len(before) - end], self._rows[start : len(before) - end]
-        new = skills[start : len(skills) - end]
+        was, now = differing(before, skills)
+        old, old_rows, new = before[was], self._rows[was], skills[now]
         known = {id(skill.content): row for skill, row in zip(old, old_rows, strict=True) if row}
         new_rows = array("q", (known.get(id(skill.content), 0) for skill in new))
         stay = {id(skill) for skill, row in zip(old, old_rows, strict=True) if row} & {*map(id, new)}
@@ -203,7 +201,7 @@ class SkillRows:
         for skill, row in zip(new, new_rows, strict=True):
             if row and id(skill) not in stay:
                 self._join(skill, row)
-        self._rows[start : len(before) - end] = new_rows
+        self._rows[was] = new_rows
         self._skills = skills
         self._missing += new_rows.count(0) - old_rows.count(0)
         self._changed()

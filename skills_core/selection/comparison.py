@@ -7,11 +7,10 @@ no bucket of a band is crowded this finds what a comparison of all would find; i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import takewhile
-from operator import is_
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from skills_core.layered import differing
 from skills_core.selection.bm25 import signature_of
 from skills_core.selection.twins import NO_TWINS, Twins, alike
 
@@ -34,7 +33,7 @@ class _Differences(NamedTuple):
     come: list[Skill]
 
 
-class Comparison:
+class TwinComparison:
     """The alike ones among the skills of one search, `twins`; threads take turns to compare."""
 
     def __init__(self) -> None:
@@ -93,17 +92,12 @@ class Comparison:
 
 
 def _differences(before: tuple[Skill, ...], now: tuple[Skill, ...]) -> _Differences:
-    """Return the skills that went and those that came; equal beginnings and ends are skipped."""
-    start = _equal(before, now)
-    end = _equal(reversed(before[start:]), reversed(now[start:]))
-    old, new = before[start : len(before) - end], now[start : len(now) - end]
+    """Return the skills that went and those that came."""
+    part_before, part_now = differing(before, now)
+    old, new = before[part_before], now[part_now]
     known, there = set(map(id, old)), set(map(id, new))
     gone = [skill for skill in old if id(skill) not in there]
     return _Differences(gone, [skill for skill in new if id(skill) not in known])
-
-
-def _equal(before: Iterable[Skill], now: Iterable[Skill]) -> int:
-    return sum(1 for _ in takewhile(bool, map(is_, before, now)))
 
 
 def _signatures(index: SkillRows, found: Sequence[tuple[Skill, int]], pause: Callable[[], None]) -> list[bytes]:

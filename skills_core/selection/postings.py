@@ -134,7 +134,7 @@ class TextIndex:
         self.generation = 0
         self.bands = Bands()
         self.lengths = array("I", [0])
-        # Who takes both takes the second one last. Searches take that one alone, and nobody holds it for long.
+        # A thread that takes both takes `_lock` last. Searches take `_lock` alone, and no thread holds it for long.
         self._writing, self._lock = RLock(), RLock()
         self._cache: dict[str, Postings] = {}
         self._cached = 0

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from skills_core.selection.bm25 import Hit, QueryTerms, SkillRows
-from skills_core.selection.comparison import Comparison
+from skills_core.selection.comparison import TwinComparison
 from skills_core.selection.fulltext import query_words
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
@@ -165,7 +165,7 @@ class SkillSearch:
         index = self._own if texts is None else texts
         self._index = None if index is None else SkillRows(index)
         self._lexical = SkillIndex()
-        self._comparison = Comparison()
+        self._comparison = TwinComparison()
         # The skills of the last search by path, for the next one over the same skills.
         self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
 
@@ -203,9 +203,7 @@ class SkillSearch:
         with self._lock:
             index.update(index.skills)
             contents, generation, sign = index.lacking(_BATCH), index.generation, index.missing > _SIGNED_LATER
-        rows = index.look_up(contents)
-        new = [content for content, row in zip(contents, rows, strict=True) if not row]
-        rows = _with_new(rows, index.index(index.read(new, pause, sign=sign)) if new else ())
+        rows = _rows(index, contents, pause, sign=sign)
         with self._lock:
             index.place(contents, rows, generation)
         return bool(contents)
@@ -286,10 +284,7 @@ class SkillSearch:
 
     def _fill(self, index: SkillRows) -> None:
         while contents := index.lacking(_BATCH):
-            rows = index.look_up(contents)
-            new = [content for content, row in zip(contents, rows, strict=True) if not row]
-            rows = _with_new(rows, index.index(index.read(new)) if new else ())
-            index.place(contents, rows, index.generation)
+            index.place(contents, _rows(index, contents), index.generation)
             if not index.is_current:
                 return
 
@@ -333,10 +328,14 @@ class _WordRanking(Generic[_Ranked]):
         return self.explain(self.hits if paths is None else [hit for hit in self.hits if hit.skill.path in paths])
 
 
-def _with_new(rows: Iterable[int], new: Iterable[int]) -> list[int]:
-    """Return the rows with `new` ones, in order, in place of those that are 0."""
-    coming = iter(new)
-    return [row or next(coming) for row in rows]
+def _rows(
+    index: SkillRows, contents: Sequence[SkillContent], pause: Callable[[], None] = lambda: None, *, sign: bool = False
+) -> list[int]:
+    """Return the rows of contents, which are indexed where the index lacks them."""
+    rows = index.look_up(contents)
+    lacking = [content for content, row in zip(contents, rows, strict=True) if not row]
+    new = iter(index.index(index.read(lacking, pause, sign=sign)) if lacking else ())
+    return [row or next(new) for row in rows]
 
 
 def open_texts(path: Path | None = None) -> TextIndex | None:

@@ -8,7 +8,7 @@ from weakref import ref
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.layered import Layered
+from skills_core.layered import Layered, differing
 
 KEYS = st.integers(0, 200)
 STEPS = st.lists(st.tuples(KEYS, st.none() | st.integers()), max_size=150)
@@ -87,3 +87,14 @@ def test_after_many_changes_nothing_is_kept_that_was_replaced() -> None:
     later.merge()
     del first
     assert [number for number, each in enumerate(old) if each() is not None] == [*range(900, 1000)]
+
+
+@given(st.lists(st.integers(0, 3), max_size=8), st.lists(st.integers(0, 3), max_size=8))
+def test_outside_of_the_part_that_differs_two_sequences_have_the_same_objects(
+    before: list[int], after: list[int]
+) -> None:
+    was, now = differing(before, after)
+    assert before[: was.start] == after[: now.start]
+    assert before[was.stop :] == after[now.stop :]
+    assert not before[was] or not after[now] or before[was][0] != after[now][0]
+    assert not before[was] or not after[now] or before[was][-1] != after[now][-1]
