@@ -179,6 +179,11 @@ class SkillFiles(Mapping[str, SkillFile]):
         return self._paths, self._records, self._linked
 
     @property
+    def linked(self) -> Mapping[str, Location]:
+        """The locations of those files that are reached through links, by path."""
+        return self._linked
+
+    @property
     def are_settled(self) -> bool:
         """Whether all files are settled."""
         return b"\0" not in self._records[_RECORD.size - 1 :: _RECORD.size]
