@@ -114,8 +114,8 @@ async def test_what_a_reload_changed_in_a_view_is_not_found_again_by_those_who_a
     judge = Judge()
     judge.go.set()
     host = judge.host(skills)
-    for name in (RED, BLUE):
-        host.view_called(name)
+    for view in (RED, BLUE):
+        host.view_called(view)
     told: list[tuple[int, int]] = []
     host.on_change(lambda change: told.append((host.change_in(RED, change).size, host.change_in(BLUE, change).size)))
     asked = judge.asked_here
