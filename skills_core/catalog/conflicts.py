@@ -117,13 +117,18 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
     known = dict(zip(claims, candidates, strict=True))
     order = sorted(known)
     outcome = _decide({position: known[position] for position in order})
-    wanted: dict[str, tuple[Position, ...]] = {each.path: (at,) for at, each in outcome.placements.items()}
+    wanted = {each.path: _alone(at, outcome.holders[claims[at]]) for at, each in outcome.placements.items()}
     for position, texts in outcome.contested.items():
         for text in texts:
             wanted[text] = _with(wanted.get(text, ()), position)
     return Settlement(
         claims, *outcome, Counter(map(_lower, outcome.holders)), tuple(order), wanted, tuple(sorted(wanted))
     )
+
+
+def _alone(position: Position, holders: tuple[Position, ...]) -> tuple[Position, ...]:
+    """Return a tuple of one candidate: that of the candidates with its name, if there is no other one."""
+    return holders if len(holders) == 1 else (position,)
 
 
 def _lower(name: str) -> str:

@@ -63,6 +63,16 @@ def test_a_skill_of_higher_precedence_shadows_the_same_name_even_when_gated_out(
     ]
 
 
+def test_what_is_of_one_skill_alone_is_kept_once(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    for folder in ("alone", "one/twin", "two/twin"):
+        write_skill(tmp_path, folder)
+    settlement = load(tmp_path).catalog.settlement
+    assert settlement.wanted["alone"] is settlement.holders["alone"]
+    assert [*map(len, (settlement.holders["twin"], settlement.wanted["one/twin"]))] == [2, 1]
+
+
 @pytest.mark.parametrize("taken", [["explicit-2"], ["explicit-2", "explicit-2-2"]])
 def test_a_free_path_is_found_whichever_names_are_taken(
     taken: list[str], tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
