@@ -65,20 +65,28 @@ class Places(MutableMapping[int, tuple[int, str]]):
         self._blocks: dict[int, tuple[array[int], list[str | None]]] = {}
         self._count = 0
 
+    def find(self, watch: int) -> tuple[int, str] | None:
+        """Return the place of a folder, None if it has none; several times as fast as what catches an error."""
+        block = self._blocks.get(watch // _BLOCK)
+        if block is None:
+            return None
+        at = watch % _BLOCK
+        name = block[1][at]
+        return None if name is None else (block[0][at], name)
+
     def __getitem__(self, watch: int) -> tuple[int, str]:
-        parents, names = self._blocks[watch // _BLOCK]
-        name = names[watch % _BLOCK]
-        if name is None:
+        place = self.find(watch)
+        if place is None:
             raise KeyError(watch)
-        return parents[watch % _BLOCK], name
+        return place
 
     def __setitem__(self, watch: int, place: tuple[int, str]) -> None:
-        number = watch // _BLOCK
+        number, at = divmod(watch, _BLOCK)
         if number not in self._blocks:
             self._blocks[number] = array("i", bytes(4 * _BLOCK)), [None] * _BLOCK
         parents, names = self._blocks[number]
-        self._count += names[watch % _BLOCK] is None
-        parents[watch % _BLOCK], names[watch % _BLOCK] = place
+        self._count += names[at] is None
+        parents[at], names[at] = place
 
     def __delitem__(self, watch: int) -> None:
         if watch not in self:
@@ -197,7 +205,7 @@ class FolderEvents:
             return
         path = f"{above[0]}/{name}"
         watch = self._add(path, _WATCHED | _NO_LINKS)
-        if watch is None or self._places.get(watch) == (parent, name):
+        if watch is None or self._places.find(watch) == (parent, name):
             return
         self._places[watch] = parent, name
         # A root below another one was listed as a root, unless it was moved here.
@@ -279,9 +287,10 @@ class FolderEvents:
         below = ""
         while True:
             found += [root.rstrip("/") + below for root in self._roots.get(watch, ())]
-            if watch not in self._places:
+            place = self._places.find(watch)
+            if place is None:
                 return found
-            watch, name = self._places[watch]
+            watch, name = place
             below = f"/{name}{below}"
 
     def _add(self, path: str, mask: int) -> int | None:
