@@ -128,17 +128,17 @@ class _Places:
 
     def enclose(self, skill: Skill) -> bool:
         """Tell whether a skill lies in the folder of a hidden one, or its main file does."""
-        main = skill.content.main
-        linked = main.linked if main is not None else None
+        main = skill.content.main_path
+        linked = None if main is None else skill.content.files.linked.get(main)
         return self.hold(*skill.identity) or (linked is not None and self.hold(*linked))
 
     def are_within(self, skill: Skill) -> bool:
         """Tell whether a hidden skill lies in the folder of a skill, or one of its files belongs to a hidden one."""
-        files = skill.content.files.values()
+        files = skill.content.files
         if skill.content.kind is SkillKind.FOLDER:
             is_around = self.are_below(*skill.identity)
-            return is_around or any(file.linked is not None and self.hold(*file.linked) for file in files)
-        return any(self.hold_file(skill, file) for file in files)
+            return is_around or any(self.hold(*location) for location in files.linked.values())
+        return any(self.hold_file(skill, file) for file in files.values())
 
     def hold_file(self, skill: Skill, file: SkillFile) -> bool:
         """Tell whether a file, or what it is a link to, belongs to a hidden skill."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any
@@ -24,13 +25,14 @@ from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW
 from server.listing.snapshot import Snapshot
 from skills_core import Library, explicit_sources
+from skills_core.live.library import Change
 from tests.server.settings import make_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from server.listing.layout import ListingLayout
-    from skills_core.live.library import Change
+    from skills_core.catalog.catalog import Catalog
     from tests.conftest import MakeSkill
 
 
@@ -148,3 +150,26 @@ async def test_people_see_how_many_skills_changed(skills: Path, make_skill: Make
     rest = [text for text in texts if text.endswith(" more changes of skills")]
     assert len(shown) == min(count, 50)
     assert rest == ([f"and {count - 50} more changes of skills"] if count > 50 else [])
+
+
+async def test_catalogs_of_touched_files_are_not_compared_on_the_event_loop(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one", "as it was")
+    host = host_of(skills)
+    host.feed(COMMON_VIEW).subscribe(lambda _: None)
+    before, threads = host.everything, set[int]()
+
+    def compared(before: Catalog, after: Catalog) -> Change:
+        threads.add(threading.get_ident())
+        return between(before, after)
+
+    between = Change.between
+    monkeypatch.setattr(Change, "between", compared)
+    os.utime(skills / "one" / "SKILL.md", (1, 1))
+    assert not await host.reload()
+    # Equal, and yet another catalog: the fingerprints of files are newer.
+    assert host.everything is not before
+    assert host.view_called(COMMON_VIEW).catalog is host.everything
+    assert threads - {threading.get_ident()}
+    assert threading.get_ident() not in threads
