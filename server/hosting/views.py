@@ -427,13 +427,13 @@ class Views:
 
     def _next(self, name: ViewName, before: Catalog, view: View, whole: Catalog) -> _Prepared:
         """Return how a view of the catalog `before` becomes one of `whole`."""
-        self._admit(name, whole)
-        if self._rule is not None and whole.shows_same(before, partial(self._rule.shows, name)):
-            # Most edits concern few of many views.
-            return _Prepared(whole, view, view, None)
-        catalog = self._catalog(name, whole)
+        known = None
+        if self._rule is not None:
+            self._admit(name, whole)
+            known = whole.restricted_after(before, view.catalog, partial(self._rule.shows, name))
+        catalog = self._catalog(name, whole) if known is None else known
         # Another catalog of the library differs; what a view shows of it may be the same as before.
-        if self._rule is not None and catalog.is_same(view.catalog):
+        if self._rule is not None and (catalog is view.catalog or catalog.is_same(view.catalog)):
             return _Prepared(whole, view, view, None)
         after = self._view(name, catalog, view.kept, view.layouts, view.twins)
         return _Prepared(whole, view, after, Change.between(view.catalog, catalog))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from weakref import ref
 
 from skills_core.catalog.conflicts import Settlement
-from skills_core.catalog.filter import Relations, hide_alike, keeps_name, visible_skills
+from skills_core.catalog.filter import Relations, edits_of_visible, keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.layered import Layered
 from skills_core.ordered import Ordered
@@ -213,7 +213,7 @@ class Catalog:
             return Admitted(self, tuple(filter(admits, self.skills)))
         gone = frozenset(map(id, step.gone))
         left = [skill for skill in before.skills if id(skill) not in gone]
-        return Admitted(self, tuple(sorted([*left, *filter(admits, step.come)], key=order_of)))
+        return Admitted(self, _revised(tuple(left), (), [*filter(admits, step.come)], order_of))
 
     def restricted(self, admits: Callable[[Skill], bool], admitted: Admitted | None = None) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
@@ -245,13 +245,27 @@ class Catalog:
             object.__setattr__(self, "_relations", found)
         return found
 
-    def shows_same(self, before: Catalog, admits: Callable[[Skill], bool]) -> bool:
-        """Tell whether `restricted` is known to show the same of this catalog as of `before`, of which it was made.
+    def restricted_after(self, before: Catalog, restricted: Catalog, admits: Callable[[Skill], bool]) -> Catalog | None:
+        """Return what `restricted` returns, from what it returned for `before`, of which this catalog was made.
 
-        That takes only a look at the skills that changed.
+        That costs what changed: most changes are edits, after which the same skills are seen. None is returned if more
+        has changed. It is the same catalog if what changed is hidden.
         """
         step = self.step_from(before)
-        return step is not None and self.sources == before.sources and hide_alike(step.gone, step.come, admits)
+        if step is None or self.sources != before.sources or restricted is before:
+            return None
+        edits = edits_of_visible(
+            step.gone,
+            step.come,
+            admits,
+            lambda skill: restricted.skill_of(skill.source.root, skill.content) is skill,
+        )
+        if edits is None:
+            return None
+        if not edits:
+            return restricted
+        gone, come = zip(*edits, strict=True)
+        return restricted.updated(gone, come, restricted.settlement, restricted.problems, restricted.sources)
 
     def is_same(self, other: Catalog) -> bool:
         """Tell whether everything that was derived from this catalog holds for the other."""
