@@ -20,6 +20,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import Fingerprint, Location, Reader
+from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location, Reader
 from skills_core.disk.folders import (
     MAIN_FILE,
     MAIN_FILE_LOWERCASE,
@@ -44,6 +45,7 @@ from skills_core.disk.folders import (
     unreadable_listing,
 )
 from skills_core.disk.gitignore import GitIgnore
+from skills_core.disk.mounts import noting_devices
 from skills_core.errors import Fault, fault_of, is_absence
 from skills_core.layered import Layered
 
@@ -236,6 +238,8 @@ def scan(
     """
     if source.barred:
         return Tree()
+    if before and fingerprints and (known := _brought_up_to_date(source, before, pause)) is not None:
+        return known
     with Reader() as reader:
         walk = Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
         walk.descend("")
@@ -243,6 +247,37 @@ def scan(
             walk = Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
             walk.scan_breadth_first()
         return walk.tree
+
+
+def _brought_up_to_date(source: Source, before: Tree, pause: Callable[[], None] | None) -> Tree | None:
+    """Return the tree of a whole scan in which only folders that may have changed are listed; `before` if none has.
+
+    None if that might not be all that a scan finds: rules of ignore files and targets of links are elsewhere, a bound
+    leaves out other folders than before, and of an index, parts may be missing.
+    """
+    if source.gitignore or source.follow_symlinks or before.bounded:
+        return None
+    devices = noting_devices()
+    changed, seen, waiting = list[str](), 0, [""]
+    while waiting:
+        folder = waiting.pop()
+        listing = before.get(folder)
+        if listing is None:
+            return None
+        seen += 1
+        if pause is not None:
+            pause()
+        if not listing.is_current(f"{source.root}/{folder}", devices):
+            changed.append(folder)
+        waiting += [join(folder, name) for name in listing.folders]
+    if seen != len(before):
+        return None
+    if not changed:
+        return before
+    with Reader() as reader:
+        walk = Walk(source, reader, before, Tree(before), pause=pause)
+        walk.tree.entries = before.entries
+        return walk.tree if walk.relist(changed) and not walk.tree.bounded else None
 
 
 def rescan(
@@ -282,8 +317,10 @@ class Walk:
     pause: Callable[[], None] | None = None
     gitignore: GitIgnore | None = None
     is_full: bool = False
+    began: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.began = time.time_ns()
         if self.source.gitignore:
             self.gitignore = GitIgnore(self.source.root, self.reader, self._locate)
 
@@ -385,6 +422,10 @@ class Walk:
             folder = parent(folder)
         return folder
 
+    def relist(self, folders: Iterable[str]) -> bool:
+        """List folders of the tree again; return False if one is gone that the folder above has."""
+        return all(each in self.touched or each not in self.tree or self._relist(each) for each in folders)
+
     def _relist(self, folder: str) -> bool:
         """List one folder again, scan its new subfolders, and remove deleted ones.
 
@@ -475,11 +516,12 @@ class Walk:
             OSError: the folder is gone, is something else now, or was never listed and cannot be.
             _BoundReachedError: there are more entries than the bounds of the source allow.
         """
-        known = self.before.get(folder)
+        known, location = self.before.get(folder), self._locate(folder)
         try:
-            with self.reader.entries(self._locate(folder)) as entries:
+            own = self._settled(location) if self.fingerprints else UNKNOWN_FINGERPRINT
+            with self.reader.entries(location) as entries:
                 counted = self._counted(entries)
-                listing = list_folder(counted, fingerprints=self.fingerprints, known=known)
+                listing = list_folder(counted, fingerprints=self.fingerprints, known=known, own=own)
             if listing is known and self.gitignore is None:
                 return listing
             if folder and listing.has_file(NOT_A_SOURCE) and find_main(listing) is None:
@@ -503,6 +545,11 @@ class Walk:
         if SCHEDULES not in listing.folders or not is_above_schedules(join(self.source.root.as_posix(), folder)):
             return listing
         return replace(listing, folders=tuple(name for name in listing.folders if name != SCHEDULES))
+
+    def _settled(self, location: Location) -> Fingerprint:
+        """Return the fingerprint of a folder; an unknown one if its entries might change without another one."""
+        found = Fingerprint.of(self.reader.folder_status(location))
+        return found if found.is_settled(self.began) else UNKNOWN_FINGERPRINT
 
     def _with_links(self, folder: str, listing: Listing) -> Listing:
         """Return the listing with the allowed links followed."""

@@ -333,9 +333,11 @@ def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
     before, contents, texts = loaded.tree, loaded.contents, loaded.texts
     if loaded.source.follow_symlinks:
         return {*before, *tree}
-    listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
-    touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
-    touched |= before.keys() - tree.keys()
+    touched: set[str] = set()
+    if tree is not before:
+        listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
+        touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
+        touched |= before.keys() - tree.keys()
     touched |= {each.folder for each in contents.values() if not each.files.are_settled}
     touched |= {parent(place) for place, file in texts.items() if not file.settled}
     stale = enclosing((*touched, *map(parent, loaded.unread)))

@@ -1,7 +1,7 @@
 """The index: what loading a source produced, kept in a SQLite file, so that the next start parses only what changed.
 
 The files stay the only truth. `SourceIndex.restore` returns a source as it was loaded last; `reload_source` compares
-the listing of each folder and the fingerprint of each file with the disk, and loads what differs. An entry holds one
+the metadata of each folder and each file with the disk, lists what changed, and loads what differs. An entry holds one
 skill with all its folders, or one folder outside of skills, and so is as a whole what one load produced. It has a
 checksum, because SQLite does not notice every torn page, and stands below a key of all that decides how files are read:
 the options of the source, and the version of this program.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -121,9 +122,11 @@ def test_what_is_restored_is_served_before_it_is_compared(
 ) -> None:
     monkeypatch.setattr(library_module, "_STAGE", 1)
     # Files that were written just now are not kept.
-    monkeypatch.setattr("skills_core.loading.loader._RACY_NS", -3_600_000_000_000)
+    monkeypatch.setattr("skills_core.disk.files._RACY_NS", -3_600_000_000_000)
     index = SourceIndex(tmp_path / "cache" / "index.db", least=0)
     Library(explicit_sources(roots[:1]), current_environment, index=index).save_index()
+    # All that is loaded counts as settled, so the next change needs another time.
+    sleep(0.01)
     write(roots[0], "new")
     library = Library(explicit_sources(roots[:1]), current_environment, index=index, later=True)
     library.load(1000)
