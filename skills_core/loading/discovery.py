@@ -15,7 +15,8 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printa
 from skills_core.disk.files import Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
-from skills_core.disk.scan import LinkIndex, Tree, Walk, join, locate, parent, rescan, scan, share_walked
+from skills_core.disk.links import LinkIndex
+from skills_core.disk.scan import Tree, Walk, join, locate, parent, rescan, scan, share_walked
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import SkillsError
 from skills_core.format.instructions import holds_documents, kind_of_file
