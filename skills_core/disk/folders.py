@@ -86,8 +86,9 @@ class Listing:
         if len(self.fingerprints) != FINGERPRINT_SIZE * (1 + self.names.count("/")):
             raise ValueError("there is not one fingerprint for the folder and each file")
         object.__setattr__(self, "names", shared(self.names))
-        # Each one also: the skill in a folder has its name.
-        object.__setattr__(self, "folders", shared(tuple(map(shared, self.folders))))
+        if self.folders:
+            # Each one also: the skill in a folder has its name.
+            object.__setattr__(self, "folders", shared(tuple(map(shared, self.folders))))
 
     @classmethod
     def of(
