@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail
 from server.config.machine import runtime_folders
 from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:
+    import asyncio
+
     from server.wire.address import Address
     from server.wire.http_client import HttpAnswer
+
+_ResultT = TypeVar("_ResultT")
 
 _CONNECT_SECONDS: Final = 10.0
 _SECONDS: Final = 310.0
@@ -61,12 +65,35 @@ def post(
     Raises:
         HttpCallError: there is none.
     """
-    import anyio
-
     from server.wire.http_client import HttpCalls
 
     async def send() -> HttpAnswer:
         async with HttpCalls(_SECONDS, _MAX_BYTES, connect_seconds=_CONNECT_SECONDS, socket=socket) as calls:
             return await calls.send("POST", address, proxy=proxy, headers=headers)
 
-    return anyio.run(send)
+    return run_with_sockets(send)
+
+
+def run_with_sockets(work: Callable[[], Awaitable[_ResultT]]) -> _ResultT:
+    """Run `work`, which may read from a Unix socket, and return its result.
+
+    anyio 4.16 completes the future of such a read when data or the end arrives, even if the read was cancelled in the
+    same turn of the event loop (`_RawSocketMixin._wait_until_readable`). asyncio would print a traceback for it when a
+    signal ends a command just as its server sends something. Nothing is lost: nobody waits for the data any more.
+    """
+    import asyncio
+
+    import anyio
+
+    async def guarded() -> _ResultT:
+        asyncio.get_running_loop().set_exception_handler(_ignore_data_after_cancellation)
+        return await work()
+
+    return anyio.run(guarded)
+
+
+def _ignore_data_after_cancellation(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    from asyncio import InvalidStateError
+
+    if not isinstance(context.get("exception"), InvalidStateError):
+        loop.default_exception_handler(context)

@@ -2,7 +2,8 @@
 
 Texts of activations, the index of the search and the comparison of all files take processor time that requests would
 wait for. Each takes turns here: a job begins when no request has come for a moment, and work in a thread sleeps between
-two slices while requests arrive. A server that is never quiet does it all the same, later.
+two slices while requests arrive. A server that is never quiet does it all the same, later; and once requests have come
+for longer than any client's burst, work in a thread gets about as much of a processor as they do.
 """
 
 from __future__ import annotations
@@ -33,8 +34,14 @@ _SLICE_SECONDS: Final = 0.0005
 _YIELD_SECONDS: Final = 0.003
 # Between two slices, so that the work delays few of the requests of a burst.
 
+_SHORT_YIELD_SECONDS: Final = 0.0005
+# Between two slices when a burst does not end: changed skills would be told minutes later otherwise.
+
 _BURST_SECONDS: Final = 0.02
 # A burst has ended when no request came for so long.
+
+_LONG_BURST_SECONDS: Final = 3.0
+# No client's first requests take so long: those that still come are the usual load of the server.
 
 _MOST_SECONDS: Final = 0.25
 # Longest wait for the end of a burst: a busy server prepares what makes its requests cheaper.
@@ -67,13 +74,17 @@ class Background:
 
     def __init__(self) -> None:
         self._last = -math.inf
+        self._burst_began = -math.inf
         self._slice_began = -math.inf
         self._one = anyio.Lock()
         self._has_stopped = False
 
     def note_request(self) -> None:
         """Note that a request has come."""
-        self._last = time.monotonic()
+        now = time.monotonic()
+        if now - self._last >= _BURST_SECONDS:
+            self._burst_began = now
+        self._last = now
 
     async def wait(self, seconds: float = _BURST_SECONDS, at_most: float = _MOST_SECONDS) -> None:
         """Wait until no request has come for `seconds`, but not longer than `at_most` seconds."""
@@ -101,7 +112,8 @@ class Background:
         if now - self._slice_began < _SLICE_SECONDS:
             return
         if now - self._last < _BURST_SECONDS:
-            time.sleep(_YIELD_SECONDS)
+            is_long = now - self._burst_began > _LONG_BURST_SECONDS
+            time.sleep(_SHORT_YIELD_SECONDS if is_long else _YIELD_SECONDS)
         self._slice_began = time.monotonic()
 
     async def stop_at_end(self) -> None:

@@ -44,10 +44,7 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
     )
 
     pairs = _active_pairs(change)
-    # With thousands of skills, building a list of tools takes longer than everything else that an edit causes.
-    if any(_differ(tools.describe, old, new) for old, new in pairs) and any(
-        before.tools(layout) != after.tools(layout) for layout in before.layouts
-    ):
+    if any(_differ(tools.describe, old, new) for old, new in pairs) and _tools_differ(before, after):
         yield ToolsListChanged()
     offers_other_context = prompts.offers_context(before.catalog) != prompts.offers_context(after.catalog)
     if offers_other_context or any(_differ(prompts.describe, old, new) for old, new in pairs):
@@ -57,6 +54,15 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
         yield ResourcesListChanged()
     for uri in dict.fromkeys(uri for old, new in pairs for uri in _updated_uris(old, new)):
         yield ResourceUpdated(uri)
+
+
+def _tools_differ(before: Snapshot, after: Snapshot) -> bool:
+    """Tell whether the list of tools differs for some client, after a change of what it may depend on."""
+    # With thousands of skills, building a list takes longer than everything else that a change causes. The one for
+    # unknown clients has an entry for each offered skill, or counts those that have none.
+    if len(before.catalog.offered) != len(after.catalog.offered):
+        return True
+    return any(before.tools(layout) != after.tools(layout) for layout in before.layouts)
 
 
 def _pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:

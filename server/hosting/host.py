@@ -316,7 +316,8 @@ class Host:
         """Answer from what `load`, run in a thread, makes the catalog, and announce how that differs."""
         with left_alone(), self._views.held():
             change = await anyio.to_thread.run_sync(_logged, load, log)
-            if change:
+            # A catalog of touched files is another one, and equal: views compare their own parts of it.
+            if change.after is not change.before:
                 await self._views.prepare(change)
         await self._views.announce()
         if change:

@@ -323,6 +323,7 @@ class Views:
         self._texts = SharedTexts(library)
         self._entries: OrderedDict[ViewName, _OpenView] = OrderedDict()
         self._prepared: dict[ViewName, _Prepared] = {}
+        self._changes: WeakKeyDictionary[Change, dict[ViewName, Change]] = WeakKeyDictionary()
         self._admitted: dict[ViewName, Admitted] = {}
         self._held: Catalog | None = None
         self._announced = library.catalog
@@ -376,9 +377,11 @@ class Views:
         return self._entry(name).feed
 
     def change_in(self, name: ViewName, change: Change) -> Change:
-        """Return the part of a change that a view shows."""
+        """Return the part of a change that a view shows; that of a view which the reload made is known."""
         if self._rule is None:
             return change
+        if (known := self._changes.get(change, {}).get(name)) is not None:
+            return known
         return Change.between(self._catalog(name, change.before), self._catalog(name, change.after))
 
     @contextmanager
@@ -414,16 +417,21 @@ class Views:
             return prepared
 
         self._prepared = await anyio.to_thread.run_sync(make)
+        self._changes[change] = {
+            name: Change(each.after.catalog, each.after.catalog) if each.change is None else each.change
+            for name, each in self._prepared.items()
+            if (entry := self._entries.get(name)) and entry.view is each.before and entry.whole is change.before
+        }
 
     def _next(self, name: ViewName, before: Catalog, view: View, whole: Catalog) -> _Prepared:
         """Return how a view of the catalog `before` becomes one of `whole`."""
-        self._admit(name, whole)
-        if self._rule is not None and whole.shows_same(before, partial(self._rule.shows, name)):
-            # Most edits concern few of many views.
-            return _Prepared(whole, view, view, None)
-        catalog = self._catalog(name, whole)
+        known = None
+        if self._rule is not None:
+            self._admit(name, whole)
+            known = whole.restricted_after(before, view.catalog, partial(self._rule.shows, name))
+        catalog = self._catalog(name, whole) if known is None else known
         # Another catalog of the library differs; what a view shows of it may be the same as before.
-        if self._rule is not None and catalog.is_same(view.catalog):
+        if self._rule is not None and (catalog is view.catalog or catalog.is_same(view.catalog)):
             return _Prepared(whole, view, view, None)
         after = self._view(name, catalog, view.kept, view.layouts, view.twins)
         return _Prepared(whole, view, after, Change.between(view.catalog, catalog))
@@ -434,6 +442,8 @@ class Views:
         for name, entry in [*self._entries.items()]:
             before = entry.feed.announced
             if before is None:
+                if name in self._prepared:
+                    self._renew(name, entry)
                 continue
             change = self._renew(name, entry)
             after = entry.view

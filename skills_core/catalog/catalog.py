@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 from weakref import ref
 
 from skills_core.catalog.conflicts import Settlement
-from skills_core.catalog.filter import Relations, hide_alike, keeps_name, visible_skills
+from skills_core.catalog.filter import Relations, edits_of_visible, keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
 from skills_core.layered import Layered
+from skills_core.ordered import Ordered
 from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_path, is_same_skill
 from skills_core.skills.withheld_files import files_for_models
 
@@ -106,22 +107,25 @@ class Catalog:
     _by_key: Layered[str, Skill] = field(init=False, compare=False)
     _by_path: Layered[str, Skill] = field(init=False, compare=False)
     _keys_of: Layered[str, tuple[str, ...]] = field(init=False, compare=False)
-    _keys: tuple[str, ...] = field(init=False, compare=False)
-    _paths: tuple[str, ...] = field(init=False, compare=False)
+    _keys: Ordered[str] = field(init=False, compare=False)
+    _paths: Ordered[str] = field(init=False, compare=False)
     _depth: int = field(init=False, compare=False)
     _origin: _Origin | None = field(init=False, compare=False, default=None)
     _relations: Relations | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         for name, (belongs, order) in _LISTS.items():
-            chosen = filter(belongs, self.skills)
-            # The skills are in order already.
-            object.__setattr__(self, name, tuple(chosen if order is order_of else sorted(chosen, key=order)))
+            chosen = [*filter(belongs, self.skills)]
+            if order is not order_of:
+                chosen.sort(key=order)
+            # The skills are in order already. Nearly always all are active, so that one tuple is both lists.
+            has_all = order is order_of and len(chosen) == len(self.skills)
+            object.__setattr__(self, name, self.skills if has_all else tuple(chosen))
         object.__setattr__(self, "_by_key", Layered({skill.key: skill for skill in self.active}))
         object.__setattr__(self, "_by_path", Layered({skill.path: skill for skill in self.active}))
         object.__setattr__(self, "_keys_of", Layered(_keys_by_name(self.skills)))
-        object.__setattr__(self, "_keys", tuple(sorted(self._by_key)))
-        object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
+        object.__setattr__(self, "_keys", Ordered(self._by_key))
+        object.__setattr__(self, "_paths", Ordered(self._by_path))
         object.__setattr__(self, "_depth", _depth(self.active))
 
     def __repr__(self) -> str:
@@ -138,12 +142,14 @@ class Catalog:
     ) -> Catalog:
         """Return the catalog after some skills went and others came; no other skill changes.
 
-        It costs copies of some tuples, which are hundreds of times as fast as building the catalog again.
+        It costs copies of two tuples, of all skills and of the offered ones; the rest is shared.
         """
         catalog = copy(self)
+        skills = _revised(self.skills, gone, come, order_of)
         for name, (belongs, order) in _LISTS.items():
-            revised = _revised(getattr(self, name), filter(belongs, gone), filter(belongs, come), order)
-            object.__setattr__(catalog, name, revised)
+            values, left, joined = getattr(self, name), [*filter(belongs, gone)], [*filter(belongs, come)]
+            has_all = order is order_of and len(values) - len(left) + len(joined) == len(skills)
+            object.__setattr__(catalog, name, skills if has_all else _revised(values, left, joined, order))
         old, new = ([skill for skill in skills if skill.state is State.ACTIVE] for skills in (gone, come))
         by_key, by_path = self._by_key.copy(), self._by_path.copy()
         for skill in old:
@@ -207,7 +213,7 @@ class Catalog:
             return Admitted(self, tuple(filter(admits, self.skills)))
         gone = frozenset(map(id, step.gone))
         left = [skill for skill in before.skills if id(skill) not in gone]
-        return Admitted(self, tuple(sorted([*left, *filter(admits, step.come)], key=order_of)))
+        return Admitted(self, _revised(tuple(left), (), [*filter(admits, step.come)], order_of))
 
     def restricted(self, admits: Callable[[Skill], bool], admitted: Admitted | None = None) -> Catalog:
         """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
@@ -239,13 +245,27 @@ class Catalog:
             object.__setattr__(self, "_relations", found)
         return found
 
-    def shows_same(self, before: Catalog, admits: Callable[[Skill], bool]) -> bool:
-        """Tell whether `restricted` is known to show the same of this catalog as of `before`, of which it was made.
+    def restricted_after(self, before: Catalog, restricted: Catalog, admits: Callable[[Skill], bool]) -> Catalog | None:
+        """Return what `restricted` returns, from what it returned for `before`, of which this catalog was made.
 
-        That takes only a look at the skills that changed.
+        That costs what changed: most changes are edits, after which the same skills are seen. None is returned if more
+        has changed. It is the same catalog if what changed is hidden.
         """
         step = self.step_from(before)
-        return step is not None and self.sources == before.sources and hide_alike(step.gone, step.come, admits)
+        if step is None or self.sources != before.sources or restricted is before:
+            return None
+        edits = edits_of_visible(
+            step.gone,
+            step.come,
+            admits,
+            lambda skill: restricted.skill_of(skill.source.root, skill.content) is skill,
+        )
+        if edits is None:
+            return None
+        if not edits:
+            return restricted
+        gone, come = zip(*edits, strict=True)
+        return restricted.updated(gone, come, restricted.settlement, restricted.problems, restricted.sources)
 
     def is_same(self, other: Catalog) -> bool:
         """Tell whether everything that was derived from this catalog holds for the other."""
@@ -407,11 +427,11 @@ class Catalog:
                 is_folder = True
                 children |= _children(skill, inside)
         below = path + "/"
-        for number in range(bisect_left(self._paths, below), len(self._paths)):
-            if not self._paths[number].startswith(below):
+        for inside in self._paths.starting_at(below):
+            if not inside.startswith(below):
                 break
             is_folder = True
-            children.setdefault(self._paths[number][len(below) :].partition("/")[0], None)
+            children.setdefault(inside[len(below) :].partition("/")[0], None)
         return DirectoryContents(path, dict(sorted(children.items()))) if is_folder else None
 
     def file_of(self, skill: Skill, path: str) -> SkillFile:
@@ -426,9 +446,8 @@ class Catalog:
         return file
 
 
-def _from(first: str | None, names: tuple[str, ...], skills: Mapping[str, Skill]) -> Iterator[Skill]:
-    start = 0 if first is None else bisect_left(names, first)
-    return (skills[names[number]] for number in range(start, len(names)))
+def _from(first: str | None, names: Ordered[str], skills: Mapping[str, Skill]) -> Iterator[Skill]:
+    return (skills[name] for name in (names if first is None else names.starting_at(first)))
 
 
 def order_of(skill: Skill) -> tuple[str, str, str, str]:
@@ -470,10 +489,9 @@ def _depth(skills: Iterable[Skill]) -> int:
 
 
 def _revised(
-    values: tuple[_T, ...], gone: Iterable[_T], come: Iterable[_T], order: Callable[[_T], Any]
+    values: tuple[_T, ...], gone: Sequence[_T], come: Sequence[_T], order: Callable[[_T], Any]
 ) -> tuple[_T, ...]:
     """Return values sorted by `order` without the first ones and with the others."""
-    gone, come = [*gone], [*come]
     if not gone and not come:
         return values
     result = list(values)
@@ -484,9 +502,9 @@ def _revised(
     return tuple(result)
 
 
-def _replaced(values: tuple[str, ...], gone: Iterable[str], come: Iterable[str]) -> tuple[str, ...]:
+def _replaced(values: Ordered[str], gone: Iterable[str], come: Iterable[str]) -> Ordered[str]:
     before, after = set(gone), set(come)
-    return _revised(values, before - after, after - before, str)
+    return values if before == after else values.revised(before - after, after - before)
 
 
 def _children(skill: Skill, inside: str) -> dict[str, tuple[Skill, SkillFile] | None]:

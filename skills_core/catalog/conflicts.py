@@ -8,7 +8,6 @@ name does not free the name.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.scan import parent
 from skills_core.layered import Layered
+from skills_core.ordered import Ordered
 
 if TYPE_CHECKING:
     from skills_core.disk.sources import Source
@@ -92,9 +92,9 @@ class Settlement:
     contested: Mapping[Position, tuple[str, ...]] = field(default_factory=dict, repr=False)
     holders: Mapping[str, tuple[Position, ...]] = field(default_factory=dict, repr=False)
     lowered: Mapping[str, int] = field(default_factory=dict, repr=False)
-    order: Sequence[Position] = field(default=(), repr=False)
+    order: Ordered[Position] = field(default_factory=Ordered, repr=False)
     wanted: Mapping[str, tuple[Position, ...]] = field(default_factory=dict, repr=False)
-    texts: Sequence[str] = field(default=(), repr=False)
+    texts: Ordered[str] = field(default_factory=Ordered, repr=False)
 
     def wanted_by(self, position: Position) -> tuple[str, ...]:
         """Return all paths and keys that a candidate wanted; none if it is shadowed."""
@@ -115,15 +115,14 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
     if before is not None and before.claims == claims and all(map(before.has_same_room, candidates)):
         return before
     known = dict(zip(claims, candidates, strict=True))
-    order = sorted(known)
+    order = Ordered(known)
     outcome = _decide({position: known[position] for position in order})
     wanted: dict[str, tuple[Position, ...]] = {each.path: (at,) for at, each in outcome.placements.items()}
     for position, texts in outcome.contested.items():
         for text in texts:
             wanted[text] = _with(wanted.get(text, ()), position)
-    return Settlement(
-        claims, *outcome, Counter(map(_lower, outcome.holders)), tuple(order), wanted, tuple(sorted(wanted))
-    )
+    lowered = Counter(map(_lower, outcome.holders))
+    return Settlement(claims, *outcome, lowered, order, wanted, Ordered(wanted))
 
 
 def _lower(name: str) -> str:
@@ -201,12 +200,12 @@ def _place_of(position: Position) -> str:
 
 
 def _below(
-    values: Sequence[_T], prefix: str, text_of: Callable[[_T], str], before: tuple[int, ...] = ()
+    values: Ordered[_T], prefix: str, text_of: Callable[[_T], str], before: tuple[int, ...] = ()
 ) -> Iterator[_T]:
     """Yield those of sorted values whose text begins with a prefix; a value is its text, or `before` and the text."""
     start: Any = (*before, prefix) if before else prefix
-    for number in range(bisect_left(values, start), len(values)):
-        value: Any = values[number]
+    value: Any
+    for value in values.starting_at(start):
         if not text_of(value).startswith(prefix) or (before and value[:1] != before):
             return
         yield value
@@ -261,7 +260,8 @@ def _replaced(
     """Return a settlement with the outcome for all candidates that are concerned."""
     claims, placements, holders = Layered(before.claims), Layered(before.placements), Layered(before.holders)
     shadowing, contested, room = Layered(before.shadowing), Layered(before.contested), Layered(before.room)
-    lowered, order = Layered(before.lowered), [*before.order]
+    lowered = Layered(before.lowered)
+    gone, come = list[Position](), list[Position]()
     for position in concerned:
         for each in (placements, shadowing, contested, room):
             each.pop(position, None)
@@ -269,9 +269,9 @@ def _replaced(
         if name is not None and holders.pop(name, None) is not None:
             _uncount(lowered, name.lower())
         if members[position] is None:
-            del order[bisect_left(order, position)]
+            gone.append(position)
         elif name is None:
-            insort(order, position)
+            come.append(position)
     claims.update((position, each.name) for position, each in members.items() if each is not None)
     holders.update(outcome.holders)
     room.update(outcome.room)
@@ -288,25 +288,27 @@ def _replaced(
         contested,
         holders,
         lowered,
-        tuple(order),
+        before.order.revised(gone, come),
         *_wanted_then(before, concerned, outcome),
     )
 
 
 def _wanted_then(
     before: Settlement, concerned: AbstractSet[Position], outcome: _Outcome
-) -> tuple[Mapping[str, tuple[Position, ...]], Sequence[str]]:
+) -> tuple[Mapping[str, tuple[Position, ...]], Ordered[str]]:
     """Return `wanted` and `texts` with the outcome for all candidates that are concerned."""
-    wanted, texts = Layered(before.wanted), [*before.texts]
+    wanted, touched = Layered(before.wanted), set[str]()
     for position in concerned:
         for text in before.wanted_by(position):
-            _leave(wanted, texts, text, position)
+            _leave(wanted, text, position)
+            touched.add(text)
     for position in outcome.placements:
         for text in outcome.wanted_by(position):
-            if text not in wanted:
-                insort(texts, text)
             wanted[text] = _with(wanted.get(text, ()), position)
-    return wanted, tuple(texts)
+            touched.add(text)
+    gone = [text for text in touched if text in before.wanted and text not in wanted]
+    come = [text for text in touched if text in wanted and text not in before.wanted]
+    return wanted, before.texts.revised(gone, come)
 
 
 def _uncount(counts: Layered[str, int], text: str) -> None:
@@ -319,13 +321,13 @@ def _with(positions: tuple[Position, ...], position: Position) -> tuple[Position
     return positions if position in positions else tuple(sorted((*positions, position)))
 
 
-def _leave(wanted: Layered[str, tuple[Position, ...]], texts: list[str], text: str, position: Position) -> None:
+def _leave(wanted: Layered[str, tuple[Position, ...]], text: str, position: Position) -> None:
     """Take a candidate from those that want a text."""
     left = tuple(each for each in wanted[text] if each != position)
     if left:
         wanted[text] = left
     else:
-        del wanted[text], texts[bisect_left(texts, text)]
+        del wanted[text]
 
 
 def _is_room(outer: SkillContent, inside: str) -> bool:

@@ -83,24 +83,42 @@ def visible_skills(
     return tuple(_placed_anew(left, rank_of))
 
 
-def hide_alike(gone: Sequence[Skill], come: Sequence[Skill], admits: Callable[[Skill], bool]) -> bool:
-    """Tell whether `visible_skills` leaves the same after some skills went and others came.
+def edits_of_visible(
+    gone: Sequence[Skill], come: Sequence[Skill], admits: Callable[[Skill], bool], shown: Callable[[Skill], bool]
+) -> list[tuple[Skill, Skill]] | None:
+    """Return how the skills that `visible_skills` leaves differ after some skills went and others came: old and new.
 
-    It does if each of them is hidden, and stands for one that had the same place, names and state: what is hidden with
-    it is the same then. If no skill went, this is not told.
+    That is known if each skill that came stands for one that went, and nothing differs on which others depend, or it
+    itself depends on others; otherwise None is returned. `shown` tells whether the very object is among those left.
     """
     after = {skill.identity: skill for skill in come}
     if not gone or len(gone) != len(after):
-        return False
-    pairs = ((old, after.get(old.identity)) for old in gone)
-    return all(
-        new is not None and not admits(old) and not admits(new) and _hides(old) == _hides(new) for old, new in pairs
-    )
+        return None
+    edits: list[tuple[Skill, Skill]] = []
+    for old in gone:
+        new = after.get(old.identity)
+        if new is None or _touches(old) != _touches(new):
+            return None
+        is_seen = admits(old)
+        if is_seen is not admits(new) or (is_seen and not (shown(old) and _rests_on(old) == _rests_on(new))):
+            return None
+        if is_seen:
+            edits.append((old, new))
+    return edits
 
 
-def _hides(skill: Skill) -> tuple[object, ...]:
-    """Return what decides, beside its place, which skills are hidden with a hidden one."""
+def _touches(skill: Skill) -> tuple[object, ...]:
+    """Return what decides, beside the place of a skill, how others are served and seen."""
     return skill.name, skill.content.names, skill.content.kind, skill.state, skill.reason
+
+
+def _rests_on(skill: Skill) -> tuple[object, ...]:
+    """Return what decides, beside that, whether and as what a skill itself is seen."""
+    named = [note for note in skill.notes if note.code is Reason.DUPLICATE_NAME]
+    folder, files = skill.content.kind is SkillKind.FOLDER, skill.content.files
+    # Of a document, each file counts.
+    files_that_count = files.linked if folder else frozenset(files)
+    return skill.key, skill.path, named, skill.frontmatter.requires, skill.content.main_path, files_that_count
 
 
 class _Places:
@@ -128,17 +146,17 @@ class _Places:
 
     def enclose(self, skill: Skill) -> bool:
         """Tell whether a skill lies in the folder of a hidden one, or its main file does."""
-        main = skill.content.main
-        linked = main.linked if main is not None else None
+        main = skill.content.main_path
+        linked = None if main is None else skill.content.files.linked.get(main)
         return self.hold(*skill.identity) or (linked is not None and self.hold(*linked))
 
     def are_within(self, skill: Skill) -> bool:
         """Tell whether a hidden skill lies in the folder of a skill, or one of its files belongs to a hidden one."""
-        files = skill.content.files.values()
+        files = skill.content.files
         if skill.content.kind is SkillKind.FOLDER:
             is_around = self.are_below(*skill.identity)
-            return is_around or any(file.linked is not None and self.hold(*file.linked) for file in files)
-        return any(self.hold_file(skill, file) for file in files)
+            return is_around or any(self.hold(*location) for location in files.linked.values())
+        return any(self.hold_file(skill, file) for file in files.values())
 
     def hold_file(self, skill: Skill, file: SkillFile) -> bool:
         """Tell whether a file, or what it is a link to, belongs to a hidden skill."""

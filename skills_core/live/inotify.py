@@ -66,6 +66,8 @@ class FolderEvents:
         self._places: dict[int, tuple[int, str]] = {}
         # Folders to add: the watch of the parent and the name, and whether what is in them is new.
         self._waiting: deque[tuple[int, str, bool]] = deque()
+        # Watches of folders that were moved: of each it is not known yet whether it is below a root still.
+        self._moved: list[int] = []
         self._found: set[str] = set()
         self._error: OSError | None = None
         self._changed = threading.Condition()
@@ -129,6 +131,8 @@ class FolderEvents:
         poll.register(self._descriptor, select.POLLIN)
         poll.register(self._end, select.POLLIN)
         while True:
+            if self._moved and not self._waiting:
+                self._forget_moved_out()
             if not self._waiting and not self._is_registered:
                 with self._changed:
                     self._is_registered = True
@@ -176,7 +180,6 @@ class FolderEvents:
         # No folder gets another place before all events of a reading are reported.
         paths_of = cache(self._paths)
         found: list[str] = []
-        moved: set[tuple[int, str]] = set()
         removed: list[int] = []
         for watch, mask, name in _parsed(events):
             if mask & _OVERFLOW:
@@ -185,16 +188,15 @@ class FolderEvents:
                 removed.append(watch)
             elif name and not is_passed_over(name):
                 found += [f"{above}/{name}" for above in paths_of(watch)]
-                if mask & _IS_FOLDER and mask & _MOVED_FROM:
-                    moved.add((watch, name))
-                elif mask & _IS_FOLDER and not mask & _DELETE:
+                if mask & _IS_FOLDER and not mask & (_DELETE | _MOVED_FROM):
                     # It is new, or with other permissions it may be readable now.
                     self._waiting.append((watch, name, True))
             elif not name and (watch in self._roots or not mask & (_DELETE_SELF | _MOVE_SELF)):
                 # A folder that is gone is reported by the one above, but nothing above a root is watched.
                 found += paths_of(watch)
-        if moved:
-            self._forget(moved)
+            if not name and mask & _MOVE_SELF and watch in self._places:
+                # The event that tells of its new place below a root, if it has one, came before.
+                self._moved.append(watch)
         for watch in removed:
             self._places.pop(watch, None)
             self._roots.pop(watch, None)
@@ -206,23 +208,25 @@ class FolderEvents:
             if self._found or self.lost:
                 self._changed.notify_all()
 
-    def _forget(self, moved: set[tuple[int, str]]) -> None:
-        """Remove the watches of folders that were moved away, and of all below; one moved elsewhere is added again."""
-        known: dict[int, bool] = {}
-        for watch in self._places:
-            trail: list[int] = []
-            while watch not in known:
-                place = self._places.get(watch)
-                if place is None or place in moved:
-                    known[watch] = place is not None
-                else:
-                    trail.append(watch)
-                    watch = place[0]  # noqa: PLW2901 - climbs to the root
-            known.update(dict.fromkeys(trail, known[watch]))
-        for watch in [watch for watch in self._places if known[watch]]:
-            del self._places[watch]
-            if watch not in self._roots:
+    def _forget_moved_out(self) -> None:
+        """Remove the watches of moved folders that were not registered at another place, and of all below.
+
+        One that was moved within the roots has kept its watches, and what was in it needs no look.
+        """
+        gone = below = {watch for watch in self._moved if watch in self._places and not self._is_in_place(watch)}
+        self._moved.clear()
+        while below:
+            below = {watch for watch, (above, _) in self._places.items() if above in below}
+            gone |= below
+        for watch in gone:
+            if self._places.pop(watch, None) is not None and watch not in self._roots:
                 _library().inotify_rm_watch(self._descriptor, watch)
+
+    def _is_in_place(self, watch: int) -> bool:
+        """Tell whether a folder is where it was registered last."""
+        parent, name = self._places[watch]
+        above = self._paths(parent)
+        return bool(above) and self._add(f"{above[0]}/{name}", _WATCHED | _NO_LINKS) == watch
 
     def _paths(self, watch: int) -> list[str]:
         """Return the paths of a folder, more than one if roots lead to it on several ways; empty if it is unknown."""

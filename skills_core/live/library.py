@@ -51,11 +51,11 @@ class Review(Protocol):
         """Return the content with the review's diagnostics and exclusion."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Change:
     """The difference that a reload made, per skill; `updated` holds pairs of the old and the new skill.
 
-    A change is false if no skill differs.
+    A change is false if no skill differs. What is derived from it may be kept by it for as long as it is used.
     """
 
     before: Catalog

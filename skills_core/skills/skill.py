@@ -179,6 +179,11 @@ class SkillFiles(Mapping[str, SkillFile]):
         return self._paths, self._records, self._linked
 
     @property
+    def linked(self) -> Mapping[str, Location]:
+        """The locations of those files that are reached through links, by path."""
+        return self._linked
+
+    @property
     def are_settled(self) -> bool:
         """Whether all files are settled."""
         return b"\0" not in self._records[_RECORD.size - 1 :: _RECORD.size]
@@ -208,7 +213,9 @@ class SkillFiles(Mapping[str, SkillFile]):
         return self._by_path().values()
 
     def __eq__(self, other: object) -> bool:
-        return self.is_read_as(other) or super().__eq__(other)
+        if not isinstance(other, SkillFiles) or self._paths != other._paths:
+            return super().__eq__(other)
+        return self._records == other._records or list(self._values()) == list(other._values())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -218,6 +225,10 @@ class SkillFiles(Mapping[str, SkillFile]):
     def is_read_as(self, other: object) -> bool:
         """Tell whether these are equal files with the same fingerprints, equally settled."""
         return isinstance(other, SkillFiles) and self.packed == other.packed
+
+    def _values(self) -> Iterator[tuple[Any, ...]]:
+        """Yield of each file what tells whether it is equal to another one."""
+        return ((sha256, size, text) for sha256, _, size, text, _ in _RECORD.iter_unpack(self._records))
 
     def _by_path(self) -> dict[str, SkillFile]:
         records = _RECORD.iter_unpack(self._records)

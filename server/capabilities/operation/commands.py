@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from server.capabilities.operation.settings import REFUSALS, RELOAD_PATH, AdminSettings
-from server.cli.admin_requests import ask_by_socket, post
+from server.cli.admin_requests import ask_by_socket, post, run_with_sockets
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.machine import current_places, runtime_folders
@@ -129,8 +129,6 @@ def watch(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each event, one a line.")] = False,
 ) -> None:
     """Show uses, edits, refusals and schedules as they happen."""
-    import anyio
-
     from server.capabilities.operation.watch_screen import print_events, show_screen
     from server.capabilities.operation.watching import WatchError
 
@@ -142,7 +140,7 @@ def watch(
     lines = plain or as_json or not sys.stdout.isatty()
     show = partial(print_events, as_json=as_json) if lines else show_screen
     try:
-        anyio.run(partial(show, targets, is_one=is_one))
+        run_with_sockets(partial(show, targets, is_one=is_one))
     except* KeyboardInterrupt:
         pass
     except* WatchError as refused:

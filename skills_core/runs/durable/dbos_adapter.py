@@ -11,6 +11,7 @@ The second half has all uses of dbos's private API, which is probed each time an
 - dbos retries without end while another program holds a SQLite file locked, so a command would never return.
 - dbos retries without end while a database is away. Its client can be told not to, its engine cannot.
 - dbos has no public call that takes a run out of its queue without ending it.
+- dbos has no public call that stops its queues before its runs: each run that ends meanwhile would begin another.
 - dbos has no public call that requeues a run only if a given executor still owns it, and that counts the attempt.
 """
 
@@ -38,6 +39,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from skills_core.runs.durable.recorded_run import FINISHED, RecordedRun, RunState, StoreError, StoreUnreachableError
 
 if TYPE_CHECKING:
+    import threading
+
     from dbos import DBOSClient, WorkflowStatus
 
     from skills_core.format.yaml12 import JsonObject, JsonValue
@@ -344,13 +347,14 @@ def retrying_while(allowed: Callable[[], bool]) -> Iterator[None]:
 
 
 def check_launched() -> None:
-    """Check that the launched dbos has a database whose retries can be limited.
+    """Check that the launched dbos has a database whose retries can be limited, and queues that can be stopped.
 
     Raises:
         StoreError: it has none.
     """
     with _checking():
         _require(vars(_database()).get(_RETRIES) is True)
+        _require(bool(_stop_events() and _queue_threads()))
 
 
 @contextmanager
@@ -381,6 +385,24 @@ def _reads_only_json() -> bool:
             except _UnreadableError:
                 refused += 1
     return refused == len(readers)
+
+
+def stop_queues(seconds: float) -> None:
+    """Take no more runs out of queues, and wait up to `seconds` for what is being taken out."""
+    for event in _stop_events():
+        event.set()
+    for thread in _queue_threads():
+        thread.join(seconds)
+
+
+def _stop_events() -> list[threading.Event]:
+    return list(getattr(_dbos._dbos_global_instance, "background_thread_stop_events", ()))  # noqa: SLF001 - no public way
+
+
+def _queue_threads() -> list[threading.Thread]:
+    """Return the thread that waits for those of the single queues."""
+    threads = getattr(_dbos._dbos_global_instance, "_background_threads", ())  # noqa: SLF001 - no public way
+    return [each for each in threads if each.name.endswith("(queue_thread)")]
 
 
 def requeue(run_id: str, executor: str, queue: str) -> bool:

@@ -19,6 +19,7 @@ from skills_core.runs.durable.dbos_adapter import (
     as_store_errors,
     check_launched,
     silence_dbos_log,
+    stop_queues,
 )
 from skills_core.runs.durable.postgres import PostgresLease, create_pool
 from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, StoreError
@@ -38,6 +39,9 @@ _FINAL_WRITE_SECONDS: Final = 5.0
 
 _POLL_SECONDS: Final = 0.25
 """Seconds between two polls of a queue."""
+
+_LAST_POLL_SECONDS: Final = 2.0
+"""Seconds allowed for the polls that are under way when an engine is closed: they take milliseconds."""
 
 
 _MAX_THREADS: Final = 32
@@ -154,7 +158,10 @@ async def renew_before_start(lease: Lease) -> None:
 
 
 async def shut_down(worker: Worker, config: WorkerConfig) -> None:
-    """Release all runs, and shut dbos down in this process."""
+    """Release all runs, and shut dbos down in this process. Waiting runs stay in their queue."""
+    worker.closing = True
+    # Before runs are released: dbos would give their places to waiting runs, which would be interrupted at once.
+    await anyio.to_thread.run_sync(stop_queues, _LAST_POLL_SECONDS)
     claims = worker.claims
     await worker.stop(config.stop_seconds)
     if claims:

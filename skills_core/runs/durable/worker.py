@@ -296,8 +296,7 @@ class Worker:
             claim.release(permanently=True)
 
     async def stop(self, seconds: float) -> None:
-        """Release all runs, accept no new ones, and wait up to `seconds` for the jobs to end."""
-        self.closing = True
+        """Release all runs, and wait up to `seconds` for the jobs to end. Set `closing` before, so that none begins."""
         for claim in self.claims.values():
             claim.release()
         try:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import psutil
 import pytest
 from anyio.abc import Process
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -113,6 +114,28 @@ async def test_events_of_a_server_are_lines_and_a_restart_is_noticed(
                 assert await watched.process.wait() == 0
             assert watched.told.count(("activation", "one")) == 1
             assert "Traceback" not in watched.notices
+
+
+async def test_a_watch_that_a_signal_ends_as_its_server_ends_prints_no_exception(
+    skills: Path, make_skill: MakeSkill, where: dict[str, str]
+) -> None:
+    make_skill("one")
+    async with served_by_process(skills, **where) as served:
+        port = str(urlsplit(served.url).port)
+        async with watching("--json", "--port", port, **where) as watched:
+            async with open_session(served.url, "handshake") as session:
+                await session.client.call_tool("activate_skill", {"name": "one"})
+            assert await becomes(lambda: ("activation", "one") in watched.told), watched.notices
+            # Suspended, it gets both at once: the end of the connection and the signal.
+            watched.process.send_signal(signal.SIGSTOP)
+            assert await becomes(lambda: psutil.Process(watched.process.pid).status() == psutil.STATUS_STOPPED)
+            served.process.kill()
+            await served.end()
+            watched.process.send_signal(signal.SIGINT)
+            watched.process.send_signal(signal.SIGCONT)
+            with anyio.fail_after(60):
+                assert await watched.process.wait() == 0
+    assert "Exception" not in watched.notices
 
 
 async def test_a_server_over_stdio_is_found_and_leaves_no_socket(

@@ -271,19 +271,28 @@ def test_restricting_leaves_no_trace_and_restricting_twice_is_restricting_by_bot
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(tree=TREES.filter(bool), choice=CHOICES, text=st.sampled_from(EDITS), data=st.data())
-def test_what_is_known_to_show_the_same_after_an_edit_does(
-    tree: dict[tuple[str, str], Any], choice: set[tuple[str, str]], text: str, data: st.DataObject, write_skill: Any
+@given(tree=TREES.filter(bool), choice=CHOICES, texts=st.lists(st.sampled_from(EDITS), max_size=4), data=st.data())
+def test_what_is_known_to_be_shown_after_edits_is_what_is_shown_of_the_new_catalog(
+    tree: dict[tuple[str, str], Any],
+    choice: set[tuple[str, str]],
+    texts: list[str],
+    data: st.DataObject,
+    write_skill: Any,
 ) -> None:
     root = Path(tempfile.mkdtemp())
     try:
-        library = library_of(root, tree, write_skill)
-        before = library.catalog
-        source, place = data.draw(st.sampled_from(sorted(tree)))
-        (root / source / place / "SKILL.md").write_text(text)
-        library.reload([root / source / place / "SKILL.md"])
-        if library.catalog.shows_same(before, chosen(choice)):
-            assert library.catalog.restricted(chosen(choice)).is_same(before.restricted(chosen(choice)))
+        library, admits = library_of(root, tree, write_skill), chosen(choice)
+        shown = library.catalog.restricted(admits)
+        for text in texts:
+            before = library.catalog
+            source, place = data.draw(st.sampled_from(sorted(tree)))
+            (root / source / place / "SKILL.md").write_text(text)
+            library.reload([root / source / place / "SKILL.md"])
+            found, known = library.catalog.restricted(admits), library.catalog.restricted_after(before, shown, admits)
+            shown = known or found
+            assert shown == found
+            for name in ("offered", "conditional", "requiring", "keyed", "_by_key", "_by_path", "_keys_of", "_keys"):
+                assert getattr(shown, name) == getattr(found, name)
     finally:
         shutil.rmtree(root)
 
@@ -339,26 +348,52 @@ def test_only_what_changed_is_asked_for_after_a_change(tmp_path: Path, write_ski
     assert [skill.name for skill in known.skills] == ["a", "c", "d", "e", "new"]
 
 
-def test_an_edit_of_a_hidden_skill_is_known_to_show_the_same_and_others_are_not(
+def test_what_is_shown_after_an_edit_is_known_and_after_other_changes_is_not(
     tmp_path: Path, write_skill: Any, load: Any
 ) -> None:
     write_skill(tmp_path, "open")
     write_skill(tmp_path, "hidden")
     library = load(tmp_path)
 
-    def is_same_after(*changed: str) -> bool:
+    def admits(skill: Skill) -> bool:
+        return skill.name != "hidden"
+
+    shown = library.catalog.restricted(admits)
+
+    def known_after(*changed: str) -> Catalog | None:
         before = library.catalog
         library.reload([tmp_path / name for name in changed])
-        return bool(library.catalog.shows_same(before, lambda skill: skill.name != "hidden"))
+        found: Catalog | None = library.catalog.restricted_after(before, shown, admits)
+        return found
 
     write_skill(tmp_path, "hidden", description="Another one.")
-    assert is_same_after("hidden/SKILL.md")
+    assert known_after("hidden/SKILL.md") is shown
     write_skill(tmp_path, "open", description="Another one.")
-    assert not is_same_after("open/SKILL.md")
+    known = known_after("open/SKILL.md")
+    assert known is not None
+    assert [skill.description for skill in known.skills] == ["Another one."]
+    shown = known
     write_skill(tmp_path, "new")
-    assert not is_same_after("new")
+    assert known_after("new") is None
+    shown = library.catalog.restricted(admits)
     shutil.rmtree(tmp_path / "hidden")
-    assert not is_same_after("hidden")
+    assert known_after("hidden") is None
+
+
+def test_a_link_to_a_hidden_skill_that_an_edit_adds_is_not_shown(tmp_path: Path, write_skill: Any) -> None:
+    write_skill(tmp_path, "open")
+    write_skill(tmp_path, "hidden", files={"secret.txt": "x"})
+    library = Library(explicit_sources([tmp_path], follow_symlinks=True), environment)
+
+    def admits(skill: Skill) -> bool:
+        return skill.name != "hidden"
+
+    before, shown = library.catalog, library.catalog.restricted(admits)
+    (tmp_path / "open" / "note.txt").symlink_to("../hidden/secret.txt")
+    library.reload([tmp_path / "open" / "note.txt"])
+    assert "note.txt" in library.catalog.skill("open").content.files
+    assert library.catalog.restricted_after(before, shown, admits) is None
+    assert "note.txt" not in library.catalog.restricted(admits).skill("open").content.files
 
 
 def places_in(catalog: Catalog) -> list[tuple[str, str]]:

@@ -6,18 +6,19 @@ import os
 import sys
 import threading
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 import pytest
 
 from skills_core.live import inotify
+from skills_core.live.inotify import FolderEvents
 from skills_core.live.watch_options import WatchMode, WatchOptions
 from skills_core.live.watcher import watch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is one of Linux")
@@ -84,6 +85,71 @@ async def test_a_folder_moved_away_is_not_watched_any_more(watched: Watched, roo
     await watched.settled()
     (tmp_path / "away" / "deep" / "SKILL.md").touch()
     assert await watched.settled() == set()
+
+
+class Places(dict[int, tuple[int, str]]):
+    """The places of watched folders, which counts how often all are passed over."""
+
+    passes = 0
+
+    def items(self) -> Any:
+        self.passes += 1
+        return super().items()
+
+    def __iter__(self) -> Iterator[int]:
+        self.passes += 1
+        return super().__iter__()
+
+
+def test_moving_a_folder_within_a_root_takes_no_look_at_all_others(root: Path, tmp_path: Path) -> None:
+    events, stop = FolderEvents([str(root)]), threading.Event()
+    events.begin(stop)
+    places = events._places = Places(events._places)
+
+    def settle() -> None:
+        # The thread begins another reading when it is done with the one before.
+        mark = root / "mark"
+        for change in (mark.touch, mark.unlink):
+            change()
+            while str(mark) not in events.wait(5, stop):
+                pass
+
+    try:
+        (root / "a").rename(root / "b")
+        settle()
+        assert places.passes == 0
+        (root / "b").rename(tmp_path / "away")
+        settle()
+        assert places.passes > 0
+        assert not places
+    finally:
+        events.close()
+
+
+async def test_a_folder_that_is_moved_within_and_then_away_is_not_watched_any_more(
+    watched: Watched, root: Path, tmp_path: Path
+) -> None:
+    (root / "a").rename(root / "b")
+    (root / "b").rename(tmp_path / "away")
+    await watched.settled()
+    (tmp_path / "away" / "deep" / "SKILL.md").touch()
+    assert await watched.settled() == set()
+
+
+async def test_a_folder_moved_to_an_ignored_name_is_not_watched_any_more(watched: Watched, root: Path) -> None:
+    (root / "a").rename(root / ".git")
+    await watched.settled()
+    (root / ".git" / "deep" / "SKILL.md").touch()
+    assert await watched.settled() == set()
+
+
+async def test_what_is_made_in_a_folder_moved_within_is_reported_at_its_new_place(watched: Watched, root: Path) -> None:
+    (root / "a").rename(root / "b")
+    (root / "b" / "deep" / "new").mkdir()
+    await watched.settled()
+    await watched.settled()
+    (root / "b" / "deep" / "new" / "SKILL.md").touch()
+    assert await watched.settled() == {root / "b" / "deep" / "new" / "SKILL.md"}
 
 
 async def test_folders_that_change_places_are_reported_where_they_are(watched: Watched, root: Path) -> None:

@@ -66,3 +66,9 @@ def test_parts_that_do_not_belong_together_are_refused() -> None:
     paths, records, _ = SkillFiles.of([SkillFile("a", 0, bytes(32), True, Fingerprint(bytes(32)), True)]).packed
     with pytest.raises(ValueError, match="record"):
         SkillFiles(paths, records + records)
+
+
+def test_files_are_equal_whatever_their_order() -> None:
+    one, other = (SkillFile(path, 0, bytes(32), True, Fingerprint(bytes(32)), True) for path in "ab")
+    assert SkillFiles.of([one, other]) == SkillFiles.of([other, one]) == {"b": other, "a": one}
+    assert SkillFiles.of([one]) != SkillFiles.of([other])

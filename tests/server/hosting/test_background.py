@@ -125,3 +125,24 @@ async def test_a_server_that_is_never_quiet_does_its_work_too(clock: Clock) -> N
     begin = clock.now
     async with work.turn():
         assert clock.now - begin <= 2 * background._MOST_SECONDS
+
+
+def test_requests_without_end_leave_work_in_a_thread_its_share(clock: Clock) -> None:
+    requests = Background()
+
+    def shared(seconds: float) -> float:
+        """Work for so many seconds beside requests that never cease; return the share of time that is work."""
+        begin, worked = clock.now, 0.0
+        while clock.now - begin < seconds:
+            requests.note_request()
+            requests.pause()
+            clock.now += 0.0001
+            worked += 0.0001
+        return worked / (clock.now - begin)
+
+    assert shared(background._LONG_BURST_SECONDS / 2) < 1 / 5
+    shared(background._LONG_BURST_SECONDS)
+    assert shared(10) > 2 / 5
+    # A pause of the requests begins another burst.
+    clock.now += background._BURST_SECONDS
+    assert shared(background._LONG_BURST_SECONDS / 2) < 1 / 5

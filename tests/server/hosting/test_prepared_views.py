@@ -104,3 +104,28 @@ async def test_a_reload_that_fails_leaves_the_views_as_they_are(
     await host.reload()
     assert description(host, RED) == "new"
     assert view.catalog is not host.view_called(RED).catalog
+
+
+async def test_what_a_reload_changed_in_a_view_is_not_found_again_by_those_who_ask(
+    skills: Path, make_skill: MakeSkill
+) -> None:
+    for name in ("red-one", "red-two", "blue-one"):
+        make_skill(name, "old")
+    judge = Judge()
+    judge.go.set()
+    host = judge.host(skills)
+    for view in (RED, BLUE):
+        host.view_called(view)
+    told: list[tuple[int, int]] = []
+    host.on_change(lambda change: told.append((host.change_in(RED, change).size, host.change_in(BLUE, change).size)))
+    asked = judge.asked_here
+    make_skill("red-one", "new")
+    await host.reload()
+    make_skill("red-one", "newer")
+    make_skill("blue-two", "new")
+    change = await host.reload()
+    assert told == [(1, 0), (1, 1)]
+    assert judge.asked_here == asked
+    (added,) = host.change_in(BLUE, change).added
+    assert added.name == "blue-two"
+    assert host.change_in(BLUE, change).after is host.view_called(BLUE).catalog

@@ -6,6 +6,7 @@ A job knows whether its worker still owns the run, and which attempt it is.
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import anyio
 import psycopg
 import pytest
 from dbos import _migration, _sys_db_sqlite
+from dbos._sys_db import SystemDatabase
 
 from skills_core.runs.durable import client as client_module
 from skills_core.runs.durable.client import Activity, open_client
@@ -22,6 +24,7 @@ from skills_core.runs.durable.heartbeat import InterruptedRun
 from skills_core.runs.durable.lifecycle import create_tables
 from skills_core.runs.durable.recorded_run import RunState, StoreError, UnknownRunError, WorkerConfig
 from skills_core.runs.durable.store import require_private, store_of
+from skills_core.runs.durable.worker import Worker
 from skills_core.runs.journal import Epoch
 from tests.core.runs.durable.conftest import CALM, QUICK
 from tests.core.runs.durable.test_engine import until
@@ -191,6 +194,50 @@ async def test_a_short_lived_worker_leaves_queued_runs_of_a_dead_one(url: str) -
     async with open_engine(store_of(url), {"job": job}, WorkerConfig(**QUICK, only=frozenset())) as engine:
         assert await engine.run("job", "two", {}) == {"value": 2}
         assert (await engine.get("one")).outcome is None
+
+
+def takers() -> list[threading.Thread]:
+    """Return the threads that take runs from queues."""
+    return [each for each in threading.enumerate() if each.name.startswith("queue-worker-")]
+
+
+async def test_a_closing_worker_leaves_a_run_waiting_that_has_not_begun(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    look, mark = SystemDatabase.dequeue_scopes, Worker.mark_interrupted
+
+    def counted(database: SystemDatabase, queue: str) -> Any:
+        looks.append(queue)
+        return look(database, queue)
+
+    async def mark_late(worker: Worker, claims: Any) -> None:
+        """The slot is free now: give the worker the time to look into its whole queue once more, if it still does."""
+        before = len(looks)
+
+        async def has_looked() -> bool:
+            return not takers() or looks[before:].count(alone.pool) > 1
+
+        await until(has_looked)
+        await mark(worker, claims)
+
+    monkeypatch.setattr(SystemDatabase, "dequeue_scopes", counted)
+    monkeypatch.setattr(Worker, "mark_interrupted", mark_late)
+    job, alone = Job(), WorkerConfig(**CALM, at_once=1)
+    async with open_engine(store_of(url), {"job": job}, alone) as engine:
+        await engine.start("job", "first", {})
+        await job.reached.wait()
+        await engine.start("job", "later", {"a": 1})
+        assert takers()
+    with open_client(store_of(url)) as client:
+        assert client is not None
+        assert client.activity(client.get("first")) is Activity.INTERRUPTED
+        assert client.activity(client.get("later")) is Activity.WAITING
+    job.is_valid.set()
+    async with open_engine(store_of(url), {"job": job}, alone) as engine:
+        assert await engine.wait("later") == {"value": 2, "a": 1}
+        assert (await engine.get("later")).attempts == 1
+        assert await engine.wait("first") == {"value": 2}
 
 
 async def test_a_run_is_left_once_its_worker_is_gone_and_no_other_continues_it(url: str) -> None:
