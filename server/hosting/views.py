@@ -63,7 +63,9 @@ _DEEPEST = 1000
 # Most skills that are searched for this.
 
 _FEW = 50
-# Of so many changed skills the events are found on the event loop.
+_SMALL = 1000
+# Of so many changed skills, in a catalog of so many, the events are found on the event loop. Lists of tools that have
+# to be compared take longer to build the more skills there are.
 
 _TOGETHER = 500
 # So many events are published without a pause.
@@ -452,7 +454,7 @@ class Views:
             if change is None or change.before is not before.catalog:
                 change = Change.between(before.catalog, after.catalog)
             events: Iterable[ServerEvent] = events_of(before, after, change)
-            if change.size > _FEW:
+            if change.size > _FEW or len(after.catalog.skills) > _SMALL:
                 events = await anyio.to_thread.run_sync(list, events)
             for event in events:
                 await entry.feed.publish(event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -20,6 +20,7 @@ from mcp.server.subscriptions import (
 
 from server.config.machine import current_environment
 from server.hosting import host as hosting
+from server.hosting import views
 from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW
 from server.listing.snapshot import Snapshot
@@ -30,6 +31,7 @@ from tests.server.settings import make_settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
     from tests.conftest import MakeSkill
 
@@ -71,6 +73,30 @@ async def test_a_skill_that_comes_or_goes_is_told_before_any_list_is_built(skill
         assert ToolsListChanged() in told
         assert not host.view_called(COMMON_VIEW).built_layouts
         told.clear()
+
+
+async def test_requests_are_answered_while_lists_of_many_skills_are_compared(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("some", "other"):
+        make_skill(name, "old")
+    host = host_of(skills)
+    told: list[ServerEvent] = []
+    host.feed(COMMON_VIEW).subscribe(told.append)
+    monkeypatch.setattr(views, "_SMALL", 1)
+    threads: list[int] = []
+    build = Snapshot.tools
+
+    def noted(snapshot: Snapshot, layout: ListingLayout) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return build(snapshot, layout)
+
+    monkeypatch.setattr(Snapshot, "tools", noted)
+    make_skill("other", "new")
+    await host.reload()
+    assert ToolsListChanged() in told
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 40])
