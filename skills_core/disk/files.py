@@ -115,6 +115,10 @@ _FINGERPRINT: Final = struct.Struct("<qqqQ")
 FINGERPRINT_SIZE: Final = _FINGERPRINT.size
 """The bytes of a fingerprint."""
 
+_RACY_NS: Final = 2_000_000_000
+# Two writes within the resolution of a file system's timestamps (2 s on FAT) may have the same time, so what was seen
+# sooner after a write may change without a new fingerprint.
+
 _LAST: Final = 2**63 - 1
 # Nanoseconds until the year 2262; some file systems have later times.
 
@@ -131,15 +135,7 @@ class Fingerprint(bytes):
     @classmethod
     def of(cls, status: os.stat_result) -> Fingerprint:
         """Return the fingerprint in the result of a stat call."""
-        size, written = status.st_size, status.st_mtime_ns
-        if os.name == "nt":
-            # On Windows a directory entry has nothing else, and ctime is the time of creation.
-            return cls(_FINGERPRINT.pack(size, min(written, _LAST), 0, 0))
-        try:
-            return cls(_FINGERPRINT.pack(size, written, status.st_ctime_ns, status.st_ino))
-        except struct.error:
-            times = (max(-_LAST, min(each, _LAST)) for each in (written, status.st_ctime_ns))
-            return cls(_FINGERPRINT.pack(size, *times, status.st_ino))
+        return cls(packed_fingerprint(status))
 
     @property
     def size(self) -> int:
@@ -155,6 +151,22 @@ class Fingerprint(bytes):
     def changed_ns(self) -> int:
         """When the file was last written or its metadata last changed, in ns since 1970; on Windows when written."""
         return int(max(_FINGERPRINT.unpack(self)[1:3]))
+
+    def is_settled(self, now: int) -> bool:
+        """Tell whether any change after `now`, in ns since 1970, gives another fingerprint."""
+        return self.changed_ns < now - _RACY_NS
+
+
+def packed_fingerprint(status: os.stat_result) -> bytes:
+    """Return the bytes of a fingerprint; a start compares hundreds of thousands, and makes no object of each."""
+    if os.name == "nt":
+        # On Windows a directory entry has nothing else, and ctime is the time of creation.
+        return _FINGERPRINT.pack(status.st_size, min(status.st_mtime_ns, _LAST), 0, 0)
+    try:
+        return _FINGERPRINT.pack(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    except struct.error:
+        times = (max(-_LAST, min(each, _LAST)) for each in (status.st_mtime_ns, status.st_ctime_ns))
+        return _FINGERPRINT.pack(status.st_size, *times, status.st_ino)
 
 
 UNKNOWN_FINGERPRINT = Fingerprint(_FINGERPRINT.pack(-1, -1, -1, 0))
@@ -282,6 +294,14 @@ class Reader:
             listed = list(entries)
             _require_same(checked, [_plain_status(path) for path in components])
         return nullcontext(iter(listed))
+
+    def folder_status(self, location: Location) -> os.stat_result:
+        """Return the metadata of the folder at `location`, before it is listed.
+
+        Raises:
+            OSError: there is no such folder, or the path contains a link.
+        """
+        return os.fstat(self._handle(*location)) if _HANDLES else _plain_status(location.path)
 
     def _open(self, root: Path, folder: str, name: str) -> int:
         if not _HANDLES:

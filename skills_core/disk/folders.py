@@ -5,20 +5,16 @@ Some names have a meaning below a source: those of main files and document folde
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import FINGERPRINT_SIZE, UNKNOWN_FINGERPRINT, Fingerprint, Location
+from skills_core.disk.files import FINGERPRINT_SIZE, UNKNOWN_FINGERPRINT, Fingerprint, Location, packed_fingerprint
 from skills_core.errors import Fault, fault_of
 from skills_core.sharing import shared
-
-if TYPE_CHECKING:
-    import os
-
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
@@ -72,25 +68,27 @@ def _kept_name(name: str) -> str | None:
 class Listing:
     """The contents of a folder, sorted by name: files, subfolders, and refused entries with the reason.
 
-    `names` are those of the files, each followed by `/`, and `fingerprints` theirs, one after the other: a library has
-    hundreds of thousands of files. `links` are the targets of the files and folders that are links.
+    `names` are those of the files, each followed by `/`. `fingerprints` are one after the other, that of the folder and
+    then theirs: a library has hundreds of thousands of files. That of the folder, `own`, is known only where it tells
+    whether entries came or went since. `links` are the targets of the files and folders that are links.
     `unread` are the names that the system could not read, `""` for the folder itself; their last known entries stay in
     the listing.
     """
 
     names: str = ""
-    fingerprints: bytes = b""
+    fingerprints: bytes = UNKNOWN_FINGERPRINT
     folders: tuple[str, ...] = ()
     refused: tuple[tuple[str, Reason], ...] = ()
     links: tuple[tuple[str, Location], ...] = ()
     unread: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.fingerprints) != FINGERPRINT_SIZE * self.names.count("/"):
-            raise ValueError("there is not one fingerprint for each file")
+        if len(self.fingerprints) != FINGERPRINT_SIZE * (1 + self.names.count("/")):
+            raise ValueError("there is not one fingerprint for the folder and each file")
         object.__setattr__(self, "names", shared(self.names))
-        # Each one also: the skill in a folder has its name.
-        object.__setattr__(self, "folders", shared(tuple(map(shared, self.folders))))
+        if self.folders:
+            # Each one also: the skill in a folder has its name.
+            object.__setattr__(self, "folders", shared(tuple(map(shared, self.folders))))
 
     @classmethod
     def of(
@@ -108,6 +106,20 @@ class Listing:
         """Return the listing with other files, which are sorted."""
         names, fingerprints = _packed(files)
         return replace(self, names=names, fingerprints=fingerprints)
+
+    def is_current(self, path: str, devices: Container[int]) -> bool:
+        """Tell whether the folder at `path` still has these entries, and each file its fingerprint; False if in doubt.
+
+        If the folder itself is as it was, on one of the `devices`, no entry came or went: only the files are looked at.
+        """
+        if self.refused or self.links or self.unread or self.fingerprints.startswith(UNKNOWN_FINGERPRINT):
+            return False
+        try:
+            folder = os.lstat(path)
+            files = [packed_fingerprint(os.lstat(f"{path}/{name}")) for name in self.file_names]
+        except OSError:
+            return False
+        return folder.st_dev in devices and b"".join((packed_fingerprint(folder), *files)) == self.fingerprints
 
     def has_only(self, names: str, fingerprints: bytes, folders: Sequence[str]) -> bool:
         """Tell whether these are the entries, and all of them."""
@@ -135,7 +147,8 @@ class Listing:
         return None if number is None else (name, self._fingerprint(number))
 
     def _fingerprint(self, number: int) -> Fingerprint | None:
-        found = self.fingerprints[FINGERPRINT_SIZE * number : FINGERPRINT_SIZE * (number + 1)]
+        start = FINGERPRINT_SIZE * (number + 1)
+        found = self.fingerprints[start : start + FINGERPRINT_SIZE]
         return None if found == _NOT_ASKED else Fingerprint(found)
 
 
@@ -143,10 +156,12 @@ _NOT_ASKED = b"\xff" * FINGERPRINT_SIZE
 # No file has this size, and it is not `UNKNOWN_FINGERPRINT`.
 
 
-def _packed(files: Iterable[tuple[str, Fingerprint | None]]) -> tuple[str, bytes]:
+def _packed(
+    files: Iterable[tuple[str, Fingerprint | None]], own: Fingerprint = UNKNOWN_FINGERPRINT
+) -> tuple[str, bytes]:
     """Return names and fingerprints as a listing has them."""
     given = list(files)
-    return "".join([f"{name}/" for name, _ in given]), b"".join([found or _NOT_ASKED for _, found in given])
+    return "".join([f"{name}/" for name, _ in given]), b"".join([own, *[found or _NOT_ASKED for _, found in given]])
 
 
 @lru_cache(maxsize=1)
@@ -160,7 +175,10 @@ _NOTHING_KNOWN = Listing()
 
 @dataclass(slots=True)
 class ListingBuilder:
-    """Collects the entries of one folder; `known` is the last listing, for entries that cannot be read now."""
+    """Collects the entries of one folder; `known` is the last listing, for entries that cannot be read now.
+
+    `own` is the fingerprint of the folder, if it is settled.
+    """
 
     known: Listing = _NOTHING_KNOWN
     files: list[tuple[str, Fingerprint | None]] = field(default_factory=list)
@@ -168,6 +186,7 @@ class ListingBuilder:
     refused: list[tuple[str, Reason]] = field(default_factory=list)
     links: list[tuple[str, Location]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    own: Fingerprint = UNKNOWN_FINGERPRINT
 
     def keep(self, name: str, error: OSError) -> None:
         """Enter an unreadable entry as it is in the last listing; refuse it if it is new."""
@@ -186,7 +205,7 @@ class ListingBuilder:
         # Names differ, so that nothing else is compared.
         self.files.sort()
         self.folders.sort()
-        names, fingerprints = _packed(self.files)
+        names, fingerprints = _packed(self.files, self.own)
         others = tuple(sorted(self.refused)), tuple(self.links), tuple(sorted(self.unread))
         if not any(others) and self.known.has_only(names, fingerprints, self.folders):
             # A reload lists every folder, and most are as before.
@@ -203,13 +222,19 @@ def find_main(listing: Listing) -> str | None:
     return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if listing.has_file(name) or name in refused), None)
 
 
-def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing | None = None) -> Listing:
-    """Return the listing of a folder; see `Listing` for `fingerprints`, and `ListingBuilder` for `known`.
+def list_folder(
+    entries: Iterable[os.DirEntry[str]],
+    *,
+    fingerprints: bool,
+    known: Listing | None = None,
+    own: Fingerprint = UNKNOWN_FINGERPRINT,
+) -> Listing:
+    """Return the listing of a folder; see `Listing` for `fingerprints`, and `ListingBuilder` for `known` and `own`.
 
     Raises:
         OSError: the folder cannot be read completely.
     """
-    found = ListingBuilder(known or _NOTHING_KNOWN)
+    found = ListingBuilder(known or _NOTHING_KNOWN, own=own)
     for entry in entries:
         name = _kept_name(entry.name)
         if name is None:

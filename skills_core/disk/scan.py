@@ -17,124 +17,37 @@ new root.
 from __future__ import annotations
 
 import errno
-import os
 import re
-import stat
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.files import Fingerprint, Location, Reader
+from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location, Reader
 from skills_core.disk.folders import (
-    MAIN_FILE,
-    MAIN_FILE_LOWERCASE,
     NOT_A_SOURCE,
     SCHEDULES,
     Listing,
     ListingBuilder,
     find_main,
     is_above_schedules,
-    is_ignored,
     list_folder,
     reason_for,
     unreadable_listing,
 )
 from skills_core.disk.gitignore import GitIgnore
-from skills_core.errors import Fault, fault_of, is_absence
+from skills_core.disk.links import follow
+from skills_core.disk.mounts import noting_devices
+from skills_core.errors import is_absence
 from skills_core.layered import Layered
 
 if TYPE_CHECKING:
+    import os
+
     from skills_core.disk.sources import Source
-
-
-_NOWHERE = frozenset({Fault.ABSENT, Fault.REFUSED})
-# The link is broken or circular.
-
-
-def follow(name: str, above: Sequence[Location], *, may_leave: bool) -> tuple[Location, Fingerprint | None] | None:
-    """Return the target of the link `name`, None if the link may not be followed; a folder has no fingerprint.
-
-    `above` are the folders on the path to the link, ending with the one that contains it. The target must be below the
-    root of that folder; with `may_leave` it may also be a skill folder elsewhere. Ignored names, special files, and
-    folders of `above` (an endless cycle) are refused.
-
-    Raises:
-        OSError: the system cannot resolve the link.
-    """
-    here = above[-1]
-    try:
-        path = Path(os.path.realpath(here.path / name, strict=True))
-        status = path.stat()
-    except ValueError:
-        return None
-    except OSError as error:
-        if fault_of(error) in _NOWHERE:
-            return None
-        raise
-    if stat.S_ISREG(status.st_mode):
-        location = _inside(path, here.root)
-        return (location, Fingerprint.of(status)) if location else None
-    if not stat.S_ISDIR(status.st_mode) or any(folder.path.is_relative_to(path) for folder in above):
-        return None
-    location = _inside(path, here.root)
-    if location is None and may_leave and _is_skill(path) and not path.is_relative_to(here.root):
-        location = Location(path, "")
-    return (location, None) if location else None
-
-
-def _inside(path: Path, root: Path) -> Location | None:
-    if not path.is_relative_to(root):
-        return None
-    relative = path.relative_to(root)
-    return None if any(map(is_ignored, relative.parts)) else Location(root, relative.as_posix())
-
-
-def _is_skill(folder: Path) -> bool:
-    return any(map(_is_file, (folder / MAIN_FILE, folder / MAIN_FILE_LOWERCASE)))
-
-
-def _is_file(path: Path) -> bool:
-    # `Path.is_file` reports some system errors as absence; which ones depends on the version of Python.
-    try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except OSError as error:
-        if fault_of(error) in _NOWHERE:
-            return False
-        raise
-
-
-class LinkIndex:
-    """Looks up the followed links of a source by their targets."""
-
-    def __init__(self, links: Iterable[tuple[str, Location]] = ()) -> None:
-        """Index `links`, pairs of a path in the source and its target."""
-        self._leading_to: dict[Path, list[str]] = {}
-        self._leading_below: dict[Path, list[str]] = {}
-        self.roots: frozenset[Path] = frozenset(target.root for _, target in links)
-        for path, target in links:
-            self._leading_to.setdefault(target.path, []).append(path)
-            for folder in target.path.parents:
-                if not folder.is_relative_to(target.root):
-                    break
-                self._leading_below.setdefault(folder, []).append(path)
-
-    def links_to(self, real: Path) -> Iterator[str]:
-        """Yield every link in the source whose target is `real` or something in it."""
-        yield from self._leading_below.get(real, ())
-        yield from self._leading_to.get(real, ())
-
-    def paths_through(self, folder: Path) -> Iterator[str]:
-        """Yield every path in the source that reaches `folder` through a link to it or to a folder above."""
-        if not self._leading_to:
-            return
-        for each in (folder, *folder.parents):
-            for path in self._leading_to.get(each, ()):
-                inside = folder.relative_to(each).as_posix()
-                yield path if inside == "." else f"{path}/{inside}"
 
 
 class Tree(Layered[str, Listing]):
@@ -236,6 +149,8 @@ def scan(
     """
     if source.barred:
         return Tree()
+    if before and fingerprints and (known := _brought_up_to_date(source, before, pause)) is not None:
+        return known
     with Reader() as reader:
         walk = Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
         walk.descend("")
@@ -243,6 +158,37 @@ def scan(
             walk = Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
             walk.scan_breadth_first()
         return walk.tree
+
+
+def _brought_up_to_date(source: Source, before: Tree, pause: Callable[[], None] | None) -> Tree | None:
+    """Return the tree of a whole scan in which only folders that may have changed are listed; `before` if none has.
+
+    None if that might not be all that a scan finds: rules of ignore files and targets of links are elsewhere, a bound
+    leaves out other folders than before, and of an index, parts may be missing.
+    """
+    if source.gitignore or source.follow_symlinks or before.bounded:
+        return None
+    devices = noting_devices()
+    changed, seen, waiting = list[str](), 0, [""]
+    while waiting:
+        folder = waiting.pop()
+        listing = before.get(folder)
+        if listing is None:
+            return None
+        seen += 1
+        if pause is not None:
+            pause()
+        if not listing.is_current(f"{source.root}/{folder}", devices):
+            changed.append(folder)
+        waiting += [join(folder, name) for name in listing.folders]
+    if seen != len(before):
+        return None
+    if not changed:
+        return before
+    with Reader() as reader:
+        walk = Walk(source, reader, before, Tree(before), pause=pause)
+        walk.tree.entries = before.entries
+        return walk.tree if walk.relist(changed) and not walk.tree.bounded else None
 
 
 def rescan(
@@ -282,8 +228,10 @@ class Walk:
     pause: Callable[[], None] | None = None
     gitignore: GitIgnore | None = None
     is_full: bool = False
+    began: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.began = time.time_ns()
         if self.source.gitignore:
             self.gitignore = GitIgnore(self.source.root, self.reader, self._locate)
 
@@ -385,6 +333,10 @@ class Walk:
             folder = parent(folder)
         return folder
 
+    def relist(self, folders: Iterable[str]) -> bool:
+        """List folders of the tree again; return False if one is gone that the folder above has."""
+        return all(each in self.touched or each not in self.tree or self._relist(each) for each in folders)
+
     def _relist(self, folder: str) -> bool:
         """List one folder again, scan its new subfolders, and remove deleted ones.
 
@@ -475,11 +427,12 @@ class Walk:
             OSError: the folder is gone, is something else now, or was never listed and cannot be.
             _BoundReachedError: there are more entries than the bounds of the source allow.
         """
-        known = self.before.get(folder)
+        known, location = self.before.get(folder), self._locate(folder)
         try:
-            with self.reader.entries(self._locate(folder)) as entries:
+            own = self._settled(location) if self.fingerprints else UNKNOWN_FINGERPRINT
+            with self.reader.entries(location) as entries:
                 counted = self._counted(entries)
-                listing = list_folder(counted, fingerprints=self.fingerprints, known=known)
+                listing = list_folder(counted, fingerprints=self.fingerprints, known=known, own=own)
             if listing is known and self.gitignore is None:
                 return listing
             if folder and listing.has_file(NOT_A_SOURCE) and find_main(listing) is None:
@@ -503,6 +456,11 @@ class Walk:
         if SCHEDULES not in listing.folders or not is_above_schedules(join(self.source.root.as_posix(), folder)):
             return listing
         return replace(listing, folders=tuple(name for name in listing.folders if name != SCHEDULES))
+
+    def _settled(self, location: Location) -> Fingerprint:
+        """Return the fingerprint of a folder; an unknown one if its entries might change without another one."""
+        found = Fingerprint.of(self.reader.folder_status(location))
+        return found if found.is_settled(self.began) else UNKNOWN_FINGERPRINT
 
     def _with_links(self, folder: str, listing: Listing) -> Listing:
         """Return the listing with the allowed links followed."""

@@ -102,11 +102,21 @@ class Change:
 
 
 class Progress(NamedTuple):
-    """How far the load of the source at `root` is: about a `share` of it, from 0 to 1, is done after `seconds`."""
+    """How far the load of the source at `root` is: about a `share` of it, from 0 to 1, is done after `seconds`.
+
+    It is the one with this `number`, counted from 1, of so many `sources`.
+    """
 
     root: Path
     share: float
     seconds: float
+    number: int = 1
+    sources: int = 1
+
+    @property
+    def which(self) -> str:
+        """Which of several sources this is, in words; empty for the only one."""
+        return f"source {self.number} of {self.sources}" if self.sources > 1 else ""
 
     @property
     def seconds_left(self) -> float:
@@ -147,7 +157,7 @@ class Library:
         self._steps: Iterator[Callable[[], list[LoadedSource]]] | None = None
         self._pause: Callable[[], None] | None = None
         self._share: Callable[[], float] = float
-        self._number, self._seconds = 0, 0.0
+        self._number, self._seconds = 0, [0.0 for _ in self._sources]
         self._is_restored = False
         if later:
             self._loaded = [_nothing_of(source, self._known) for source in self._sources]
@@ -194,17 +204,26 @@ class Library:
     def progress(self) -> Progress | None:
         """How far the source that is being loaded is, None if the library is complete; it may be asked for meanwhile.
 
-        Of further sources nothing is known before their turn.
+        Of further sources nothing is known before their turn. One that the index has is half done when it is restored.
         """
         if self._steps is None:
             return None
-        return Progress(self._sources[self._number].root, self._share(), self._seconds)
+        number = self._number
+        return Progress(
+            self._sources[number].root, self._share(), self._seconds[number], number + 1, len(self._sources)
+        )
+
+    @property
+    def seconds_loaded(self) -> float:
+        """For how long `load` has loaded, apart from the publishing of catalogs."""
+        return sum(self._seconds)
 
     def load(self, seconds: float = math.inf, pause: Callable[[], None] | None = None) -> Change:
         """Go on loading for about so many seconds, then publish a catalog of what is loaded; return the difference.
 
         Each catalog costs time for all skills in it, so callers let the seconds grow. Sources are loaded in order of
-        precedence: what shadows others comes first. `pause` is as for `reload`.
+        precedence: what shadows others comes first. Those that the index has are all served before one is compared.
+        `pause` is as for `reload`.
         """
         with self._lock:
             before = self._catalog
@@ -235,7 +254,7 @@ class Library:
             while True:
                 step = next(self._steps, None)
                 before, now = now, monotonic()
-                self._seconds += now - before
+                self._seconds[self._number] += now - before
                 found, is_last = step or found, step is None
                 # Comparing what was restored with the disk is one step, and may take long.
                 if is_last or now >= end or (self._is_restored and end < math.inf):
@@ -251,54 +270,71 @@ class Library:
         loaded = self._loaded if found is None else found()
         if not all(map(is_, loaded, self._loaded)):
             reviewed = [self._with_review(*each) for each in zip(self._loaded, self._reviewed, loaded, strict=True)]
-            self._catalog = build_catalog(reviewed, self._known, self._catalog)
+            self._catalog = update_catalog(self._catalog, (self._reviewed, reviewed), (self._known, self._known))
             self._loaded, self._reviewed = loaded, reviewed
         if is_last:
             self._steps = None
 
     def _load_in_steps(self) -> Iterator[Callable[[], list[LoadedSource]]]:
-        """Yield after each step what returns all sources as they are then."""
-        loaded = self._loaded
+        """Yield after each step what returns all sources as they are then.
 
-        def pause() -> None:
-            if self._pause is not None:
-                self._pause()
-
+        What the index has of a source is restored, unverified; a source of which it has nothing is loaded at its turn,
+        as it may shadow those after it. Then what was restored is compared.
+        """
+        loaded, restored = self._loaded, dict[int, LoadedSource]()
         for number, each in enumerate(loaded):
             if each.complete:
                 continue
-            self._number, self._seconds, self._share = number, 0.0, float
+            self._number, self._share = number, float
             found: Callable[[], LoadedSource] = partial(replace, each, complete=True)
-            for found in self._parts_of(each, pause):
+            for found in self._restored_parts(number, each, restored):
+                yield partial(_with_part, loaded, number, found)
+            if number not in restored:
+                for found in self._loaded_parts(each):
+                    yield partial(_with_part, loaded, number, found)
+            loaded = _with_part(loaded, number, found)
+        # Comparing fewer folders takes less time than a catalog of them is worth.
+        self._is_restored = sum(len(each.tree) for each in restored.values()) >= _STAGE
+        yield lambda: loaded
+        for number, each in restored.items():
+            self._number = number
+            for found in self._compared_parts(each):
                 yield partial(_with_part, loaded, number, found)
             loaded = _with_part(loaded, number, found)
         yield lambda: loaded
 
-    def _parts_of(self, each: LoadedSource, pause: Callable[[], None]) -> Iterator[Callable[[], LoadedSource]]:
-        """Yield after each step what returns a source as it is then; what the index has comes first, unverified."""
-        known = LoadedSource(each.source, Tree())
-        if self.index is not None and not each.main_only:
-            restored = None
-            for restored in self.index.restore_in_parts(each.source):
-                self._share = partial(_half, restored.share)
-                yield partial(_unverified, restored)
-                pause()
-            if restored is not None:
-                known = restored.source()
-                # Comparing fewer folders takes less time than a catalog of them is worth.
-                self._is_restored = len(known.tree) >= _STAGE
-                yield partial(_unverified, restored)
-        if not known.tree:
-            for part in self._kept(load_in_parts(each.source, main_only=each.main_only, pause=pause)):
-                self._share = part.share
-                yield part.source
+    def _pause_load(self) -> None:
+        if self._pause is not None:
+            self._pause()
+
+    def _restored_parts(
+        self, number: int, each: LoadedSource, restored: dict[int, LoadedSource]
+    ) -> Iterator[Callable[[], LoadedSource]]:
+        """Yield after each step what the index has of a source, and enter the last, if any, under its number."""
+        if self.index is None or each.main_only:
             return
+        part = None
+        for part in self.index.restore_in_parts(each.source):
+            self._share = partial(_half, part.share)
+            yield partial(_unverified, part)
+            self._pause_load()
+        if part is not None and (known := part.source()).tree:
+            restored[number] = known
+
+    def _loaded_parts(self, each: LoadedSource) -> Iterator[Callable[[], LoadedSource]]:
+        """Load a source from its files; yield after each step what returns it as it is then."""
+        for part in self._kept(load_in_parts(each.source, main_only=each.main_only, pause=self._pause_load)):
+            self._share = part.share
+            yield part.source
+
+    def _compared_parts(self, known: LoadedSource) -> Iterator[Callable[[], LoadedSource]]:
+        """Compare a restored source with its files; yield after each step what returns it as it is then."""
         compared = 0
 
         def count_and_pause() -> None:
             nonlocal compared
             compared += 1
-            pause()
+            self._pause_load()
 
         self._share = lambda: 0.5 + min(1.0, compared / len(known.tree)) / 4
         for part in self._kept(reload_in_parts(known, pause=count_and_pause)):

@@ -15,7 +15,8 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printa
 from skills_core.disk.files import Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
-from skills_core.disk.scan import LinkIndex, Tree, Walk, join, locate, parent, rescan, scan, share_walked
+from skills_core.disk.links import LinkIndex
+from skills_core.disk.scan import Tree, Walk, join, locate, parent, rescan, scan, share_walked
 from skills_core.disk.sources import SkillKind
 from skills_core.errors import SkillsError
 from skills_core.format.instructions import holds_documents, kind_of_file
@@ -333,9 +334,11 @@ def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
     before, contents, texts = loaded.tree, loaded.contents, loaded.texts
     if loaded.source.follow_symlinks:
         return {*before, *tree}
-    listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
-    touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
-    touched |= before.keys() - tree.keys()
+    touched: set[str] = set()
+    if tree is not before:
+        listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
+        touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
+        touched |= before.keys() - tree.keys()
     touched |= {each.folder for each in contents.values() if not each.files.are_settled}
     touched |= {parent(place) for place, file in texts.items() if not file.settled}
     stale = enclosing((*touched, *map(parent, loaded.unread)))

@@ -1,7 +1,7 @@
 """The index: what loading a source produced, kept in a SQLite file, so that the next start parses only what changed.
 
 The files stay the only truth. `SourceIndex.restore` returns a source as it was loaded last; `reload_source` compares
-the listing of each folder and the fingerprint of each file with the disk, and loads what differs. An entry holds one
+the metadata of each folder and each file with the disk, lists what changed, and loads what differs. An entry holds one
 skill with all its folders, or one folder outside of skills, and so is as a whole what one load produced. It has a
 checksum, because SQLite does not notice every torn page, and stands below a key of all that decides how files are read:
 the options of the source, and the version of this program.
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 import sqlite3
 import sys
 import time
@@ -302,34 +301,44 @@ def _differences(before: LoadedSource | None, loaded: LoadedSource) -> Iterator[
     """Yield the entries that are to be written, each with the folders in it; one without folders is gone."""
     known = before or LoadedSource(loaded.source, Tree())
     waiting = {*known.tree, *loaded.tree} if before is None or loaded.renewed is None else set(loaded.renewed)
-    done: set[str] = set()
+    now, then = _Entries(loaded), _Entries(known)
+    seen, done = set[str](), set[str]()
     while waiting:
         place = waiting.pop()
+        seen.add(place)
         folder = place if place in loaded.tree or place in known.tree else parent(place)
-        for entry in {_entry_of(loaded, folder), _entry_of(known, folder)} - done:
+        for entry in {now.entry_of(folder), then.entry_of(folder)} - done:
             done.add(entry)
-            folders, former = _folders_of(loaded, entry), _folders_of(known, entry)
+            folders, former = now.folders_of(entry), then.folders_of(entry)
             if (entry in loaded.contents) is not (entry in known.contents):
                 # What was in one entry is now in several, or the other way round. The entry of an unfinished folder has
                 # nothing of what is below it.
-                waiting.update(_below(loaded.tree, entry), former)
+                below = folders if entry in loaded.contents else _below(loaded.tree, entry)
+                waiting.update(each for each in (*below, *former) if each not in seen)
             if folders != former or any(_differs(known, loaded, each) for each in folders):
                 yield entry, folders
 
 
-def _entry_of(loaded: LoadedSource, folder: str) -> str:
-    """Return the place of the entry with a folder: the outermost skill around it, or else the folder itself."""
-    if "" in loaded.contents:
-        return ""
-    steps = (folder[: match.start()] for match in re.finditer("/", folder))
-    return next((step for step in steps if step in loaded.contents), folder)
+class _Entries:
+    """Which folders of a source are in which entry; a first load asks for each folder several times."""
 
+    def __init__(self, loaded: LoadedSource) -> None:
+        self._loaded = loaded
+        self._found = {"": ""}
 
-def _folders_of(loaded: LoadedSource, place: str) -> list[str]:
-    """Return the folders of an entry, the one that holds the others first; none if there is no such entry."""
-    if place not in loaded.tree or _entry_of(loaded, place) != place:
-        return []
-    return _below(loaded.tree, place) if place in loaded.contents else [place]
+    def entry_of(self, folder: str) -> str:
+        """Return the place of the entry with a folder: the outermost skill around it, or else the folder itself."""
+        found = self._found.get(folder)
+        if found is None:
+            above = self.entry_of(parent(folder))
+            found = self._found[folder] = above if above in self._loaded.contents else folder
+        return found
+
+    def folders_of(self, place: str) -> list[str]:
+        """Return the folders of an entry, the one that holds the others first; none if there is no such entry."""
+        if place not in self._loaded.tree or self.entry_of(place) != place:
+            return []
+        return _below(self._loaded.tree, place) if place in self._loaded.contents else [place]
 
 
 def _below(tree: Tree, folder: str) -> list[str]:

@@ -47,10 +47,6 @@ if TYPE_CHECKING:
 MAX_MAIN_SIZE = 1024 * 1024
 """Maximum size of a SKILL.md in bytes; a model reads it as a whole."""
 
-_RACY_NS = 2_000_000_000
-# Two writes within the resolution of a file system's timestamps (2 s on FAT) may have the same time, so a file that was
-# read sooner after a write may change without a new fingerprint.
-
 _SHOWN = 200
 # Characters of a reference that a message quotes.
 
@@ -154,7 +150,7 @@ class SkillReading:
         now = time.time_ns()
         linked = self._locate(path)
         raw, fingerprint = self.load.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
-        settled = fingerprint.changed_ns < now - _RACY_NS
+        settled = fingerprint.is_settled(now)
         sha256 = hashlib.sha256(raw).digest()
         self.files[path] = SkillFile(path, len(raw), sha256, _is_text(raw), fingerprint, settled, linked)
         return raw

@@ -80,3 +80,29 @@ async def test_a_load_that_fails_is_told_and_tried_again(
     assert host.library.is_complete
     assert [skill.name for skill in host.everything.active] == ["a", "b"]
     assert not host.everything.sources[0].fault
+
+
+@pytest.mark.parametrize(
+    ("publishing", "longest"),
+    [(0.0, 60.0), (10.0, 60.0), (100.0, 500.0)],
+)
+async def test_a_part_is_served_within_a_minute_unless_serving_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, publishing: float, longest: float
+) -> None:
+    """Parts grow until a minute, or until serving them takes a sixth of the time."""
+    host = Host(library_at(tmp_path), Settings())
+    load, asked, clock = Library.load, list[float](), [0.0]
+
+    def loaded(library: Library, seconds: float, pause: Callable[[], None]) -> Change:
+        asked.append(seconds)
+        clock[0] += seconds + publishing
+        monkeypatch.setattr(Library, "seconds_loaded", library.seconds_loaded + seconds)
+        if len(asked) == 20:
+            return load(library, seconds, pause)
+        return Change(library.catalog, library.catalog)
+
+    monkeypatch.setattr(Library, "load", loaded)
+    monkeypatch.setattr("server.hosting.host.monotonic", lambda: clock[0])
+    await host.load()
+    assert asked[:4] == [0.5, 1.0, 2.0, 4.0]
+    assert asked[-1] == max(asked) == pytest.approx(longest)
