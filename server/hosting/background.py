@@ -136,26 +136,32 @@ class SearchPreparation:
     ) -> None:
         """Do nothing yet; `views` returns those whose search is kept ready, and `then` is called after a comparison.
 
-        Until `is_whole`, skills are indexed and not compared: the comparison would delay the rest of them, and be made
-        again with these.
+        Until `is_whole`, nothing is compared, and indexed only once `ask` is called: either would delay the rest of the
+        skills, and the comparison would be made again with these.
         """
         self._views = views
         self._then = then
         self._background = background
         self._is_whole = is_whole
         self._due = anyio.Event()
+        self._is_asked = False
         self._compare_from = -math.inf
 
     def refresh(self) -> None:
         """Note that skills have changed."""
         self._due.set()
 
+    def ask(self) -> None:
+        """Note that a search has left out skills that are not indexed."""
+        self._is_asked = True
+        self.refresh()
+
     async def run(self) -> None:
         """Index and compare in turns of background work, until cancelled."""
         await anyio.sleep(_FIRST_SECONDS)
         while True:
             self._due = anyio.Event()
-            for view in self._views():
+            for view in self._views() if self._is_asked or self._is_whole() else ():
                 await self._prepare(view, compare=False)
             rest = self._compare_from - time.monotonic() if self._is_whole() else math.inf
             if rest <= 0:

@@ -232,7 +232,7 @@ class Host:
 
     def index_for_search(self) -> None:
         """Have the skills indexed in the background, as a search has left out some."""
-        self._search_preparation.refresh()
+        self._search_preparation.ask()
 
     def view_name(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
         """Return the name of a request's view, for what outlasts the request."""

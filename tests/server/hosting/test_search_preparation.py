@@ -62,34 +62,6 @@ async def test_skills_are_indexed_after_each_change_and_compared_after_a_rest(
     assert prepared == [("indexed", 1), ("compared", 1), *((step, count) for count in (2, 3) for step in steps)]
 
 
-async def test_skills_are_compared_when_all_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
-    prepared: list[tuple[bool, int]] = []
-    indexed, compared = threading.Event(), threading.Event()
-
-    def noted(view: View, _pause: Callable[[], None], *, compare: bool) -> None:
-        prepared.append((compare, len(view.catalog.offered)))
-        (compared if compare else indexed).set()
-
-    monkeypatch.setattr(View, "prepare_search", noted)
-    for name in ("one", "two", "three"):
-        write(tmp_path, name)
-    library = Library(explicit_sources([tmp_path]), current_environment, later=True)
-    library.load(0)
-    host = Host(library, make_settings(watch=WatchMode.OFF))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(host.work)
-        assert await anyio.to_thread.run_sync(indexed.wait, 30)
-        # Another turn, so that one that compares would have come.
-        indexed.clear()
-        host._search_preparation.refresh()
-        assert await anyio.to_thread.run_sync(indexed.wait, 30)
-        await host.load()
-        assert await anyio.to_thread.run_sync(compared.wait, 30)
-        tasks.cancel_scope.cancel()
-    assert [count for compare, count in prepared if compare] == [3]
-
-
 class Prepared:
     """Stands in for a view, and notes each preparation."""
 
@@ -105,10 +77,60 @@ class Prepared:
         assert await anyio.to_thread.run_sync(self._arrived.acquire, True, 30)
 
 
+async def nothing(_: View) -> None: ...
+
+
+class Loading:
+    """A load that ends when it is told to, and notes when it is asked whether it has."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.asked = anyio.Event()
+
+    def is_whole(self) -> bool:
+        self.asked.set()
+        return self.has_ended
+
+
+async def test_skills_are_indexed_and_compared_when_all_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
+    view, load = Prepared(), Loading()
+    preparation = SearchPreparation(lambda: [cast("View", view)], nothing, Background(), load.is_whole)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(preparation.run)
+        for _ in range(3):
+            # Of each turn, the next begins only when it is over.
+            await load.asked.wait()
+            load.asked = anyio.Event()
+            preparation.refresh()
+        assert view.compared == []
+        load.has_ended = True
+        preparation.refresh()
+        await view.arrive()
+        await view.arrive()
+        tasks.cancel_scope.cancel()
+    assert view.compared == [False, True]
+
+
+async def test_a_search_that_leaves_out_skills_has_them_indexed_while_others_are_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
+    view, load = Prepared(), Loading()
+    preparation = SearchPreparation(lambda: [cast("View", view)], nothing, Background(), load.is_whole)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(preparation.run)
+        await load.asked.wait()
+        preparation.ask()
+        await view.arrive()
+        preparation.refresh()
+        await view.arrive()
+        tasks.cancel_scope.cancel()
+    assert view.compared == [False, False]
+
+
 @pytest.mark.parametrize("is_long", [True, False])
 async def test_memory_is_given_back_after_a_long_comparison(monkeypatch: pytest.MonkeyPatch, *, is_long: bool) -> None:
-    async def then(_: View) -> None: ...
-
     monkeypatch.setattr(background, "_FIRST_SECONDS", 0)
     monkeypatch.setattr(background, "_LONG_SECONDS", -1 if is_long else 10**6)
     monkeypatch.setattr(background, "_REST", 10**6)
@@ -117,7 +139,7 @@ async def test_memory_is_given_back_after_a_long_comparison(monkeypatch: pytest.
         background, "give_back_memory", lambda: given.append(threading.current_thread() is threading.main_thread())
     )
     view = Prepared()
-    preparation = SearchPreparation(lambda: [cast("View", view)], then, Background(), lambda: True)
+    preparation = SearchPreparation(lambda: [cast("View", view)], nothing, Background(), lambda: True)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(preparation.run)
         await view.arrive()
