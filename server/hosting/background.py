@@ -35,13 +35,16 @@ _YIELD_SECONDS: Final = 0.003
 # Between two slices, so that the work delays few of the requests of a burst.
 
 _SHORT_YIELD_SECONDS: Final = 0.0005
-# Between two slices when a burst does not end: changed skills would be told minutes later otherwise.
+# Between two slices when requests do not cease: changed skills would be told minutes later otherwise.
 
 _BURST_SECONDS: Final = 0.02
 # A burst has ended when no request came for so long.
 
-_LONG_BURST_SECONDS: Final = 3.0
+_LOAD_SECONDS: Final = 3.0
 # No client's first requests take so long: those that still come are the usual load of the server.
+
+_CALM_SECONDS: Final = 0.25
+# Without a request, after which the next ones may be the first of a client again.
 
 _MOST_SECONDS: Final = 0.25
 # Longest wait for the end of a burst: a busy server prepares what makes its requests cheaper.
@@ -74,7 +77,7 @@ class Background:
 
     def __init__(self) -> None:
         self._last = -math.inf
-        self._burst_began = -math.inf
+        self._busy_since = -math.inf
         self._slice_began = -math.inf
         self._one = anyio.Lock()
         self._has_stopped = False
@@ -82,8 +85,8 @@ class Background:
     def note_request(self) -> None:
         """Note that a request has come."""
         now = time.monotonic()
-        if now - self._last >= _BURST_SECONDS:
-            self._burst_began = now
+        if now - self._last >= _CALM_SECONDS:
+            self._busy_since = now
         self._last = now
 
     async def wait(self, seconds: float = _BURST_SECONDS, at_most: float = _MOST_SECONDS) -> None:
@@ -112,8 +115,8 @@ class Background:
         if now - self._slice_began < _SLICE_SECONDS:
             return
         if now - self._last < _BURST_SECONDS:
-            is_long = now - self._burst_began > _LONG_BURST_SECONDS
-            time.sleep(_SHORT_YIELD_SECONDS if is_long else _YIELD_SECONDS)
+            is_load = now - self._busy_since > _LOAD_SECONDS
+            time.sleep(_SHORT_YIELD_SECONDS if is_load else _YIELD_SECONDS)
         self._slice_began = time.monotonic()
 
     async def stop_at_end(self) -> None:

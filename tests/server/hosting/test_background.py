@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -127,22 +128,28 @@ async def test_a_server_that_is_never_quiet_does_its_work_too(clock: Clock) -> N
         assert clock.now - begin <= 2 * background._MOST_SECONDS
 
 
-def test_requests_without_end_leave_work_in_a_thread_its_share(clock: Clock) -> None:
-    requests = Background()
+@pytest.mark.parametrize("gap", [0.0001, 0.015, 0.1])
+def test_requests_without_end_leave_work_in_a_thread_its_share(clock: Clock, gap: float) -> None:
+    requests, last = Background(), -math.inf
 
     def shared(seconds: float) -> float:
         """Work for so many seconds beside requests that never cease; return the share of time that is work."""
+        nonlocal last
         begin, worked = clock.now, 0.0
         while clock.now - begin < seconds:
-            requests.note_request()
+            if clock.now - last >= gap:
+                requests.note_request()
+                last = clock.now
             requests.pause()
             clock.now += 0.0001
             worked += 0.0001
         return worked / (clock.now - begin)
 
-    assert shared(background._LONG_BURST_SECONDS / 2) < 1 / 5
-    shared(background._LONG_BURST_SECONDS)
+    begin = shared(background._LOAD_SECONDS / 2)
+    shared(background._LOAD_SECONDS)
     assert shared(10) > 2 / 5
-    # A pause of the requests begins another burst.
-    clock.now += background._BURST_SECONDS
-    assert shared(background._LONG_BURST_SECONDS / 2) < 1 / 5
+    # After a pause, the next requests may be the first ones of a client.
+    clock.now += background._CALM_SECONDS
+    assert shared(background._LOAD_SECONDS / 2) == pytest.approx(begin, rel=0.1)
+    if gap < background._BURST_SECONDS:
+        assert begin < 1 / 4
