@@ -59,13 +59,13 @@ _OPENING_SECONDS = 2.0
 # should be whole. One that would take longer at the speed so far is served at once as far as it is loaded.
 
 _FIRST_PART_SECONDS = 0.5
-# Until the first part of a library that is being loaded is served; each further one takes twice as long,
+# Until the first part of a library that is being loaded is served; each further one takes twice as long.
 
 _LONGEST_PART_SECONDS = 60.0
-# but not longer than this,
+# What is loaded waits no longer than this to be served, unless serving it takes long.
 
 _PART_PER_PUBLISHING = 5
-# unless serving one takes long: that costs 75 µs for each skill, 7.5 s with 100,000, and at most a sixth of the time.
+# A part may take so many times as long as it takes to serve one (75 µs a skill), which is then a sixth of the time.
 
 
 class Host:
