@@ -79,7 +79,7 @@ def run_with_sockets(work: Callable[[], Awaitable[_ResultT]]) -> _ResultT:
 
     anyio 4.16 completes the future of such a read when data or the end arrives, even if the read was cancelled in the
     same turn of the event loop (`_RawSocketMixin._wait_until_readable`). asyncio would print a traceback for it when a
-    signal ends a command just as its server sends something. Nothing is lost: nobody waits for the data any more.
+    signal ends a command just as its server sends something. No data is lost: the read that wanted it was cancelled.
     """
     import asyncio
 

@@ -139,8 +139,8 @@ class SearchPreparation:
     ) -> None:
         """Do nothing yet; `views` returns those whose search is kept ready, and `then` is called after a comparison.
 
-        Until `is_whole`, nothing is compared, and indexed only once `ask` is called: either would delay the rest of the
-        skills, and the comparison would be made again with these.
+        Until `is_whole`, skills are not compared, and are indexed only once `ask` is called: either would delay the
+        rest of the load, and the comparison would be made again with the rest of the skills.
         """
         self._views = views
         self._then = then

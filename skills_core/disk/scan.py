@@ -35,12 +35,12 @@ from skills_core.disk.folders import (
     find_main,
     is_above_schedules,
     list_folder,
+    noting_devices,
     reason_for,
     unreadable_listing,
 )
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
-from skills_core.disk.mounts import noting_devices
 from skills_core.errors import is_absence
 from skills_core.layered import Layered
 

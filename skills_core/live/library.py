@@ -55,7 +55,7 @@ class Review(Protocol):
 class Change:
     """The difference that a reload made, per skill; `updated` holds pairs of the old and the new skill.
 
-    A change is false if no skill differs. What is derived from it may be kept by it for as long as it is used.
+    A change is false if no skill differs. It equals itself alone, and so may be the key of what is derived from it.
     """
 
     before: Catalog

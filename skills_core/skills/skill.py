@@ -215,7 +215,7 @@ class SkillFiles(Mapping[str, SkillFile]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SkillFiles) or self._paths != other._paths:
             return super().__eq__(other)
-        return self._records == other._records or list(self._values()) == list(other._values())
+        return self._records == other._records or list(self._compared()) == list(other._compared())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -226,8 +226,8 @@ class SkillFiles(Mapping[str, SkillFile]):
         """Tell whether these are equal files with the same fingerprints, equally settled."""
         return isinstance(other, SkillFiles) and self.packed == other.packed
 
-    def _values(self) -> Iterator[tuple[Any, ...]]:
-        """Yield of each file what tells whether it is equal to another one."""
+    def _compared(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each file that equality compares, apart from its path."""
         return ((sha256, size, text) for sha256, _, size, text, _ in _RECORD.iter_unpack(self._records))
 
     def _by_path(self) -> dict[str, SkillFile]:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.folders import NOT_A_SOURCE, Listing
-from skills_core.disk.mounts import noting_devices
+from skills_core.disk.folders import NOT_A_SOURCE, Listing, noting_devices
 from skills_core.disk.scan import Tree, scan
 from skills_core.disk.sources import Source
 

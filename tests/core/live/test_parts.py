@@ -106,9 +106,15 @@ def test_progress_is_told_of_one_source_after_the_other(roots: list[Path]) -> No
     assert not Progress(roots[0], 0.0, 1.0).which
 
 
-def test_progress_of_a_start_with_an_index_goes_through_both_halves(roots: list[Path], tmp_path: Path) -> None:
-    index = SourceIndex(tmp_path / "cache" / "index.db", least=0)
+def index_of(roots: list[Path], folder: Path) -> SourceIndex:
+    """Return an index that has what a start loaded of `roots`."""
+    index = SourceIndex(folder / "cache" / "index.db", least=0)
     Library(explicit_sources(roots), current_environment, index=index).save_index()
+    return index
+
+
+def test_progress_of_a_start_with_an_index_goes_through_both_halves(roots: list[Path], tmp_path: Path) -> None:
+    index = index_of(roots, tmp_path)
     library, shares = Library(explicit_sources(roots), current_environment, index=index, later=True), set[float]()
 
     def note() -> None:
@@ -127,8 +133,7 @@ def test_what_is_restored_is_served_before_it_is_compared(
     monkeypatch.setattr(library_module, "_STAGE", 1)
     # Files that were written just now are not kept.
     monkeypatch.setattr("skills_core.disk.files._RACY_NS", -3_600_000_000_000)
-    index = SourceIndex(tmp_path / "cache" / "index.db", least=0)
-    Library(explicit_sources(roots[:1]), current_environment, index=index).save_index()
+    index = index_of(roots[:1], tmp_path)
     # All that is loaded counts as settled, so the next change needs another time.
     sleep(0.01)
     write(roots[0], "new")
@@ -145,9 +150,7 @@ def test_all_that_is_restored_is_served_before_any_of_it_is_compared(
 ) -> None:
     monkeypatch.setattr(library_module, "_STAGE", 1)
     monkeypatch.setattr("skills_core.disk.files._RACY_NS", -3_600_000_000_000)
-    index = SourceIndex(tmp_path / "cache" / "index.db", least=0)
-    whole = Library(explicit_sources(roots), current_environment, index=index)
-    whole.save_index()
+    index, whole = index_of(roots, tmp_path), Library(explicit_sources(roots), current_environment)
     library = Library(explicit_sources(roots), current_environment, index=index, later=True)
     compared = list[Path]()
 
@@ -169,8 +172,7 @@ def test_all_that_is_restored_is_served_before_any_of_it_is_compared(
 def test_a_source_that_the_index_does_not_have_is_loaded_before_those_that_it_may_shadow(
     roots: list[Path], tmp_path: Path
 ) -> None:
-    index = SourceIndex(tmp_path / "cache" / "index.db", least=0)
-    Library(explicit_sources(roots[1:]), current_environment, index=index).save_index()
+    index = index_of(roots[1:], tmp_path)
     library, served = Library(explicit_sources(roots), current_environment, index=index, later=True), set[str]()
     while not library.is_complete:
         assert not library.load(0).removed

@@ -81,7 +81,7 @@ async def nothing(_: View) -> None: ...
 
 
 class Loading:
-    """A load that ends when it is told to, and notes when it is asked whether it has."""
+    """Stands in for a load; `asked` is set each time the preparation asks whether it has ended."""
 
     def __init__(self) -> None:
         self.has_ended = False
