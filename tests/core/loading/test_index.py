@@ -372,10 +372,12 @@ def test_changes_are_written_one_by_one(source: Source, path: Path, write_skill:
     (source.root / ".skills/doc.md").unlink()
     after = reload_source(before)
     with closing(sqlite3.connect(path)) as connection:
-        ids = dict(connection.execute("SELECT place, rowid FROM entries"))
+        connection.execute("CREATE TABLE written (place)")
+        connection.execute(
+            "CREATE TRIGGER notes AFTER INSERT ON entries BEGIN INSERT INTO written VALUES (new.place); END"
+        )
         index.save(after)
-        now = dict(connection.execute("SELECT place, rowid FROM entries"))
-    written = [place for place, number in now.items() if ids.get(place) != number]
+        written = [place for (place,) in connection.execute("SELECT place FROM written")]
     assert sorted(written) == [".skills", "owner", "owner/nested", "owner/nested/inner", "owner/new"]
     restored = SourceIndex(path).restore(source)
     assert restored is not None
