@@ -4,8 +4,8 @@
 
 Each client keeps one connection and sends its next request when the last one is answered. Spans with the floor and with
 our server alternate. The processor time of a server a request is the steadier figure: other load on the machine slows
-the answers of both, and adds nothing to it. With `--token`, our server requires a login, and each client is another user:
-requests of one user take turns.
+the answers of both, and adds nothing to it. With `--token`, our server requires a login, and each client is a user of
+its own: requests of one user take turns.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -139,8 +140,8 @@ async def _load(server: Server, messages: list[list[bytes]], seconds: float) -> 
     transports = []
     before = server.cpu()
     for each in messages:
-        client = _Client(itertools.cycle(each), taken, failed)
-        transports.append((await loop.create_connection(lambda client=client: client, HOST, server.port))[0])
+        made = await loop.create_connection(partial(_Client, itertools.cycle(each), taken, failed), HOST, server.port)
+        transports.append(made[0])
     await asyncio.sleep(seconds)
     spent = server.cpu() - before
     for transport in transports:
