@@ -2,7 +2,7 @@
 
 Counts and lengths are those of these skills alone, whatever else is in the index. Words are taken from the rarest to
 the most frequent. As soon as a skill without the words so far can no longer be among the best, the other words only
-count for the skills that were found.
+count for the skills that were found, and of those only as long as they can be among the best.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nlargest
 from itertools import accumulate, compress, islice
 from math import log
-from typing import TYPE_CHECKING, TypeAlias
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import FileUnavailableError, SkillChangedError
@@ -48,8 +48,14 @@ _SATURATION, _LENGTH = 1.2, 0.75
 _MAX_POSTINGS = 20_000
 # After so many, the words that remain, which are the most frequent ones, count for skills that were found already.
 
-_MAX_FOUND = 2_000
-# Of these, the best so far.
+_MAX_FOUND, _MAX_LOOKED_UP = 2_000, 8_000
+# Of these, the best so far: the first number, or more while that takes no more than the second in look-ups.
+
+_LEADING = 256
+# Skills found so far whose scores are completed first: they tell which of the others can still be among the best.
+
+_KEPT_GAINS = 4
+# What words add to scores is kept for so many times the number of skills, in 12 bytes each: some are in many queries.
 
 _COUNTED = 32
 # Contents whose words are counted at once: each brings some unknown words, and to ask for their stems takes a while.
@@ -106,6 +112,13 @@ class Hit:
     row: int
 
 
+class _Gains(NamedTuple):
+    """The rows of the skills that have a stem, in order, and what it adds to the score of each."""
+
+    rows: array[int]
+    gains: array[float]
+
+
 def key_of(content: SkillContent, *, has_body: bool = True) -> bytes:
     """Return the key under which a content is indexed: a digest of all that makes its texts."""
     front = content.instructions.frontmatter
@@ -158,6 +171,8 @@ class SkillRows:
         self._missing = 0
         self._words = 0
         self._counts: dict[str, int] = {}
+        self._gains: dict[str, _Gains] = {}
+        self._kept = 0
         self._row_of_skill: dict[int, int] | None = None
 
     @property
@@ -277,6 +292,8 @@ class SkillRows:
 
     def _changed(self) -> None:
         self._counts = {}
+        self._gains = {}
+        self._kept = 0
         self._row_of_skill = None
 
     def _join(self, skill: Skill, row: int) -> None:
@@ -351,15 +368,13 @@ class SkillRows:
         selective.sort(key=lambda stem: -terms.weights[stem])
         # What a row can gain by the words from each on.
         gains = [*accumulate(terms.weights[stem] * (_SATURATION + 1) for stem in reversed(selective))][::-1]
-        scores: dict[int, float] = defaultdict(float)
+        scores: dict[int, float] = {}
         done = 0
         for number, stem in enumerate(selective):
             if top is not None and len(scores) >= top:
                 least = nlargest(top, scores.values())[-1] - gains[number]
                 if least > 0 or done + terms.counts[stem] > _MAX_POSTINGS:
-                    scores = _promising(scores, least)
-                    self._complete(scores, [(other, terms.weights[other]) for other in selective[number:]])
-                    break
+                    return self._completed(scores, selective[number:], terms, top)
             self._add(scores, stem, terms.weights[stem])
             done += terms.counts[stem]
         return scores
@@ -370,27 +385,62 @@ class SkillRows:
         return _SATURATION * (1 - _LENGTH), _SATURATION * _LENGTH / average
 
     def _add(self, scores: dict[int, float], stem: str, weight: float) -> None:
+        """Add what a stem gives to the rows that have it."""
+        rows, gains = self._gains.get(stem) or self._gained(stem, weight)
+        if not scores:
+            scores.update(zip(rows, gains, strict=True))
+            return
+        known = scores.get
+        for row, gain in zip(rows, gains, strict=True):
+            scores[row] = known(row, 0.0) + gain
+
+    def _gained(self, stem: str, weight: float) -> _Gains:
+        """Return what a stem gives, and keep it until the skills change."""
+        base, by_length = self._norms()
+        weight *= _SATURATION + 1
+        rows, packed = self._postings(stem)
+        if _gap(rows, self._members) >= 0:
+            chosen = bytes(map(self._members.__getitem__, rows))
+            rows, packed = array("I", compress(rows, chosen)), array("H", compress(packed, chosen))
+        lengths = map(self.texts.lengths.__getitem__, rows)
+        gains = [
+            weight * (count := each >> FIELD_BITS) / (count + base + by_length * length)
+            for each, length in zip(packed, lengths, strict=True)
+        ]
+        while self._gains and self._kept + len(rows) > _KEPT_GAINS * len(self._at):
+            self._kept -= len(self._gains.pop(next(iter(self._gains))).rows)
+        self._gains[stem] = found = _Gains(rows, array("d", gains))
+        self._kept += len(rows)
+        return found
+
+    def _complete(self, scores: dict[int, float], stem: str, weight: float) -> None:
+        """Add to the rows with a score what one more stem gives them."""
         base, by_length = self._norms()
         lengths = self.texts.lengths
         weight *= _SATURATION + 1
-        rows, packed = self._postings(stem)
-        found: Iterable[tuple[int, int]] = zip(rows, packed, strict=True)
-        if _gap(rows, self._members) >= 0:
-            found = compress(found, map(self._members.__getitem__, rows))
-        for row, count in found:
-            count >>= FIELD_BITS  # noqa: PLW2901
+        postings = self.texts.postings(stem)
+        for row, at in _places(postings, [*scores]):
+            count = postings.packed[at] >> FIELD_BITS
             scores[row] += weight * count / (count + base + by_length * lengths[row])
 
-    def _complete(self, scores: dict[int, float], stems: Iterable[tuple[str, float]]) -> None:
-        """Add to the rows with a score what further stems give them."""
-        base, by_length = self._norms()
-        lengths = self.texts.lengths
-        found = [*scores]
-        for stem, weight in stems:
-            postings = self.texts.postings(stem)
-            for row, at in _places(postings, found):
-                count = postings.packed[at] >> FIELD_BITS
-                scores[row] += weight * (_SATURATION + 1) * count / (count + base + by_length * lengths[row])
+    def _completed(
+        self, scores: Mapping[int, float], rest: Sequence[str], terms: QueryTerms, top: int
+    ) -> dict[int, float]:
+        """Return the scores of the rows that can be among the best `top`, with what the `rest` of the stems adds."""
+        lead = nlargest(max(top, _LEADING), scores.values())[-1]
+        leading = {row: score for row, score in scores.items() if score >= lead}
+        for stem in rest:
+            self._complete(leading, stem, terms.weights[stem])
+        least = nlargest(top, leading.values())[-1]
+        gain = (_SATURATION + 1) * sum(terms.weights[stem] for stem in rest)
+        others = {row: score for row, score in scores.items() if least - gain <= score < lead}
+        if len(others) > (most := max(_MAX_FOUND, _MAX_LOOKED_UP // len(rest))):
+            others = dict(nlargest(most, others.items(), key=itemgetter(1)))
+        for stem in rest:
+            self._complete(others, stem, terms.weights[stem])
+            gain -= (_SATURATION + 1) * terms.weights[stem]
+            others = {row: score for row, score in others.items() if score >= least - gain}
+        return leading | others
 
     def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[Hit]:
         admits = policy.admission()
@@ -435,13 +485,6 @@ def count_members(rows: array[int], members: bytearray, gaps: int) -> int:
 def _gap(rows: array[int], members: bytearray) -> int:
     """Return the first row that is no member, from the first to the last of `rows`; -1 if all are members."""
     return members.find(0, rows[0], rows[-1] + 1) if rows else -1
-
-
-def _promising(scores: Mapping[int, float], least: float) -> dict[int, float]:
-    kept = {row: score for row, score in scores.items() if score >= least}
-    if len(kept) > _MAX_FOUND:
-        kept = dict(nlargest(_MAX_FOUND, kept.items(), key=lambda pair: pair[1]))
-    return kept
 
 
 def _places(postings: Postings, wanted: Iterable[int]) -> Iterator[tuple[int, int]]:

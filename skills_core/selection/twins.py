@@ -15,7 +15,7 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter, eq
 from struct import pack
 from sys import byteorder
@@ -56,6 +56,17 @@ _SHINGLE: Final = 3
 _MIN_SHINGLES: Final = 30
 # Short texts are alike by chance, as those of a template are.
 
+_NONE: Final = 1 << 32
+# Stands for the smallest hash of an empty bin.
+
+_FACTOR: Final = 0x45D9F3B
+# Spreads the bits of a number of 32 bits.
+
+_LOW_HALVES: Final = int.from_bytes(array("Q", [0xFFFFFFFF] * BINS).tobytes(), byteorder)
+
+_KNOWN_WORDS: Final = 10_000
+# Words of descriptions whose hashes are kept: most are in many descriptions.
+
 _MAX_COMPARED: Final = 4
 # Signatures of a bucket with which others are compared.
 
@@ -76,16 +87,18 @@ def signature(description: str, body: str) -> bytes:
     shingles = set(map(crc32, map(b" ".join, zip(*(words[start:] for start in range(_SHINGLE)), strict=False))))
     if len(shingles) < _MIN_SHINGLES:
         return b""
-    # The smallest of a bin comes last, and stays. The bits that choose the bin are not those of the order.
-    least = {shingle % BINS: shingle for shingle in sorted(shingles, reverse=True)}
+    least = [_NONE] * BINS
+    # The bits that choose the bin are not those of the order.
+    for shingle in shingles:
+        if shingle < least[number := shingle % BINS]:
+            least[number] = shingle
     # The high bits of a minimum are mostly 0; mixed, they differ.
-    bins = {number: _mixed(value) & 0xFFFF for number, value in least.items()}
-    filled = (
-        bins[number if number in bins else next(filter(bins.__contains__, _walk(number)))] for number in range(BINS)
-    )
-    said = {_mixed(crc32(word.encode("utf-8", "replace"))) & 0xFFFF for word in _WORD.findall(description)}
-    words_said = sorted(said)[:_WORDS]
-    return pack(f">{BINS + len(words_said)}H", *filled, *words_said)
+    bins = _low_bits_mixed(least)
+    if _NONE in least:
+        filled = {number for number, value in enumerate(least) if value != _NONE}
+        bins = [bins[next(filter(filled.__contains__, _walk(number)))] for number in range(BINS)]
+    words_said = sorted(set(map(_hash_of_word, _WORD.findall(description))))[:_WORDS]
+    return pack(f">{BINS + len(words_said)}H", *bins, *words_said)
 
 
 def checked_signature(found: object) -> bytes:
@@ -101,9 +114,23 @@ def checked_signature(found: object) -> bytes:
 
 def _mixed(number: int) -> int:
     """Spread the bits of a number of 32 bits."""
-    number = (number ^ number >> 16) * 0x45D9F3B & 0xFFFFFFFF
-    number = (number ^ number >> 16) * 0x45D9F3B & 0xFFFFFFFF
+    number = (number ^ number >> 16) * _FACTOR & 0xFFFFFFFF
+    number = (number ^ number >> 16) * _FACTOR & 0xFFFFFFFF
     return number ^ number >> 16
+
+
+def _low_bits_mixed(numbers: Sequence[int]) -> Sequence[int]:
+    """Return the low 16 bits of each of `BINS` numbers of 32 bits, mixed all at once: as 64-bit parts of one number."""
+    packed = int.from_bytes(array("Q", numbers).tobytes(), byteorder)
+    packed = ((packed ^ packed >> 16) & _LOW_HALVES) * _FACTOR & _LOW_HALVES
+    packed = ((packed ^ packed >> 16) & _LOW_HALVES) * _FACTOR & _LOW_HALVES
+    mixed = array("Q", (packed ^ packed >> 16).to_bytes(8 * BINS, byteorder))
+    return [number & 0xFFFF for number in mixed]
+
+
+@lru_cache(_KNOWN_WORDS)
+def _hash_of_word(word: str) -> int:
+    return _mixed(crc32(word.encode("utf-8", "replace"))) & 0xFFFF
 
 
 @cache

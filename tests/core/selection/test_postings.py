@@ -11,6 +11,7 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,11 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import SelectionPolicy
-from skills_core.selection import postings, ranking
+from skills_core.selection import bm25, postings, ranking
 from skills_core.selection.bm25 import SkillRows, count_members
 from skills_core.selection.fulltext import pieces_of
 from skills_core.selection.postings import Postings, TextIndex
 from skills_core.selection.ranking import SkillSearch
+from tests.skill_values import skill_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -298,6 +300,34 @@ def test_the_best_are_the_same_whichever_words_are_looked_up_last(skills: tuple[
             best = search.select(skills, query, SelectionPolicy(top, 0.0))
             assert [(match.skill, match.why) for match in best] == [(each.skill, each.why) for each in everything[:top]]
             assert [match.score for match in best] == pytest.approx([match.score for match in everything[:top]])
+
+
+WORDS = [f"word{number}" for number in range(12)]
+
+
+def text_of(rng: Random, most: int) -> str:
+    """Return a text in which the first words are rare, and the last ones frequent."""
+    return " ".join(rng.choices(WORDS, [2**number for number in range(len(WORDS))], k=rng.randrange(most)))
+
+
+@given(rng=st.randoms(use_true_random=False), leading=st.sampled_from([1, 3, 100]), kept=st.sampled_from([0, 1, 4]))
+def test_the_best_are_those_of_a_ranking_that_scores_all(rng: Random, leading: int, kept: int) -> None:
+    skills = tuple(skill_of(f"s{number}", text_of(rng, 8), text_of(rng, 20)) for number in range(rng.randrange(1, 80)))
+    index = TextIndex()
+    SkillSearch(texts=index).warm(skills, compare=False)
+    # As a view has it: some skills of a shared index.
+    shown = tuple(skill for skill in skills if rng.random() < rng.choice((0.5, 1.0))) or skills
+    search = SkillSearch(texts=index)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bm25, "_LEADING", leading)
+        patch.setattr(bm25, "_KEPT_GAINS", kept)
+        for query in (" ".join(rng.sample(WORDS, rng.randrange(1, 6))) for _ in range(6)):
+            everything = search.select(shown, query, SelectionPolicy(len(skills) + 1, 0.0))
+            for top in (1, 2, 5):
+                best = search.select(shown, query, SelectionPolicy(top, 0.0))
+                assert [(each.skill, each.score, each.why) for each in best] == [
+                    (each.skill, each.score, each.why) for each in everything[:top]
+                ]
 
 
 def postings_of(texts: TextIndex, stems: Iterable[str]) -> list[tuple[list[int], list[int]]]:

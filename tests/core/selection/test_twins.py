@@ -6,7 +6,9 @@ from collections import defaultdict
 from functools import cache
 from random import Random
 from runpy import run_path
+from struct import pack
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
+from skills_core.selection import twins
 from skills_core.selection.postings import TextIndex
 from skills_core.selection.ranking import SkillSearch
 from skills_core.selection.twins import ALIKE, BINS, Bands, alike, signature, similarity
@@ -61,6 +64,29 @@ def test_a_signature_estimates_how_much_two_texts_have_in_common(size: int, shar
     spread = 4 * (0.25 / min(BINS, size)) ** 0.5
     assert max(map(abs, errors)) < spread
     assert abs(sum(errors) / len(errors)) < spread / len(errors) ** 0.5
+
+
+def plain_signature(description: str, body: str) -> bytes:
+    """Return what a signature is by its definition: files keep it, so another one needs another version of these."""
+    words = f"{description} {body}".encode().split()
+    hashes = {crc32(b" ".join(run)) for run in zip(words, words[1:], words[2:], strict=False)}
+    if len(hashes) < twins._MIN_SHINGLES:
+        return b""
+    least = {
+        number: min(each for each in hashes if each % BINS == number) for number in {each % BINS for each in hashes}
+    }
+    filled = [next(least[other] for other in twins._walk(number) if other in least) for number in range(BINS)]
+    said = {twins._mixed(crc32(word.encode())) & 0xFFFF for word in twins._WORD.findall(description)}
+    return pack(f">{BINS}H", *(twins._mixed(each) & 0xFFFF for each in filled)) + b"".join(
+        pack(">H", each) for each in sorted(said)[:64]
+    )
+
+
+@given(rng=st.randoms(use_true_random=False))
+def test_a_signature_has_the_smallest_hash_of_each_bin(rng: Random) -> None:
+    words = [*words_of("any", 200), "é", "日本"]
+    description, body = (" ".join(rng.choices(words, k=rng.randrange(least, 300))) for least in (0, 60))
+    assert signature(description, body) == plain_signature(description, body)
 
 
 def test_a_short_text_has_no_signature_and_is_alike_to_none() -> None:
