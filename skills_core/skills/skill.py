@@ -474,7 +474,7 @@ class Skill:
     @property
     def is_offered(self) -> bool:
         """Whether the skill is offered to models: it is active, and models may activate it."""
-        return self.state is State.ACTIVE and self.model_invocable
+        return self.state is State.ACTIVE and self.content.instructions.frontmatter.model_invocable
 
     @property
     def model_invocable(self) -> bool:
