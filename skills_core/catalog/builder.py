@@ -126,11 +126,8 @@ class Decider:
         if allowed is not None and allowed.isdisjoint({content.name.lower(), key}):
             return Exclusion(Reason.BUNDLED_NOT_ALLOWED, "allowBundled in skills.json does not name it")
         entry = environment.entries.get(key)
-        for gate in front.gates:
-            exclusion = evaluate_gate(gate, environment, entry, front.primary_env)
-            if exclusion is not None:
-                return exclusion
-        return None
+        found = (evaluate_gate(gate, environment, entry, front.primary_env) for gate in front.gates)
+        return next(filter(None, found), None)
 
 
 def is_trusted(source: Source, environment: Environment) -> bool:
