@@ -18,6 +18,7 @@ from skills_core.diagnostics import Reason
 from skills_core.disk.files import FINGERPRINT_SIZE, UNKNOWN_FINGERPRINT, Fingerprint, Location, packed_fingerprint
 from skills_core.errors import Fault, fault_of
 from skills_core.sharing import shared
+from skills_core.values import value_type
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
@@ -67,7 +68,7 @@ def _kept_name(name: str) -> str | None:
     return None if _IGNORED.fullmatch(name) else name
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class Listing:
     """The contents of a folder, sorted by name: files, subfolders, and refused entries with the reason.
 
