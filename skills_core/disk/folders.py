@@ -165,8 +165,8 @@ _NOTING: Final = frozenset({"ext3", "ext4", "tmpfs", "xfs"})
 def noting_devices(mounts: Path = _MOUNTS) -> frozenset[int]:
     """Return the devices on which a folder has a new time of change whenever an entry was added, removed or renamed.
 
-    There, a folder with the same inode and times has the same entries. Those not known to be like this are left out;
-    so are all on systems other than Linux.
+    There, a folder with the same inode and times has the same entries, and one with two links has no folders in it.
+    Those not known to be like this are left out; so are all on systems other than Linux.
     """
     if not sys.platform.startswith("linux"):
         return frozenset()
