@@ -4,7 +4,8 @@
 
 Each client keeps one connection and sends its next request when the last one is answered. Spans with the floor and with
 our server alternate. The processor time of a server a request is the steadier figure: other load on the machine slows
-the answers of both, and adds nothing to it. With `--token`, our server requires a login, and each request has a token.
+the answers of both, and adds nothing to it. With `--token`, our server requires a login, and each client is a user of
+its own: requests of one user take turns.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +32,8 @@ from record import operations, record
 from scale_measures import settle
 from wire import BenchError, Era, encode, request
 
+from server.capabilities.login.static_tokens import TokenFile
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -40,6 +43,13 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 START_SECONDS = 60.0
+WITH_LOGIN = (
+    ("SKILLSERVE_LOGIN_TOKENS", "true"),
+    ("SKILLSERVE_LIMITS_REQUESTS_PER_SECOND", "100000"),
+    ("SKILLSERVE_LIMITS_BURST", "100000"),
+)
+"""Settings of our server with a login: its limits of one user are far above what a client sends here."""
+
 TICKS = os.sysconf("SC_CLK_TCK")
 TIMED = {
     "tools/list": "tools/list",
@@ -57,18 +67,19 @@ class Server(NamedTuple):
 
     process: Process
     port: int
-    token: str = ""
+    tokens: tuple[str, ...] = ()
 
     def cpu(self) -> float:
         """Return the seconds of the processor that the server has taken."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
-    def messages(self, walks: list[Walk]) -> list[bytes]:
-        """Return the requests of an operation as bytes."""
-        return [self._message(number, *walk[0]) for number, walk in enumerate(walks, 1)]
+    def messages(self, walks: list[Walk], client: int) -> list[bytes]:
+        """Return the requests of an operation as a client sends them; each client begins with another one."""
+        at = client % len(walks)
+        return [self._message(client, number, *walk[0]) for number, walk in enumerate(walks[at:] + walks[:at], 1)]
 
-    def _message(self, number: int, method: str, params: Message) -> bytes:
+    def _message(self, client: int, number: int, method: str, params: Message) -> bytes:
         body = encode(request(Era.MODERN, number, method, params))
         lines = [
             "POST /mcp HTTP/1.1",
@@ -81,8 +92,8 @@ class Server(NamedTuple):
         ]
         if key := MIRRORED.get(method):
             lines.append(f"Mcp-Name: {params[key]}")
-        if self.token:
-            lines.append(f"Authorization: Bearer {self.token}")
+        if self.tokens:
+            lines.append(f"Authorization: Bearer {self.tokens[client]}")
         return "\r\n".join((*lines, "", "")).encode() + body
 
 
@@ -120,14 +131,16 @@ class _Client(asyncio.Protocol):
         self._transport.write(next(self._coming))
 
 
-async def _load(server: Server, messages: list[bytes], clients: int, seconds: float) -> tuple[list[float], float]:
-    """Send requests for a time; return how long each answer took, and the server's seconds of the processor."""
+async def _load(server: Server, messages: list[list[bytes]], seconds: float) -> tuple[list[float], float]:
+    """Send the requests of each client again and again for a time.
+
+    Return how long each answer took, and the server's seconds of the processor.
+    """
     loop, taken, failed = asyncio.get_running_loop(), list[float](), list[bytes]()
-    coming = itertools.cycle(messages)
     transports = []
     before = server.cpu()
-    for _ in range(clients):
-        made = await loop.create_connection(lambda: _Client(coming, taken, failed), HOST, server.port)
+    for each in messages:
+        made = await loop.create_connection(partial(_Client, itertools.cycle(each), taken, failed), HOST, server.port)
         transports.append(made[0])
     await asyncio.sleep(seconds)
     spent = server.cpu() - before
@@ -149,13 +162,13 @@ class Cell(NamedTuple):
 def _measure(pair: tuple[Server, Server], walks: list[Walk], clients: int, seconds: float, rounds: int) -> Cell:
     found: tuple[list[float], list[float]] = ([], [])
     cpu, count = [0.0, 0.0], [0, 0]
-    requests = [server.messages(walks) for server in pair]
+    requests = [[server.messages(walks, client) for client in range(clients)] for server in pair]
     for turn in range(rounds + 1):
         order = (0, 1) if turn % 2 else (1, 0)
         for index in order:
             # The first turn warms up.
             length = seconds if turn else seconds / 4
-            taken, spent = asyncio.run(_load(pair[index], requests[index], clients, length))
+            taken, spent = asyncio.run(_load(pair[index], requests[index], length))
             if turn:
                 found[index].extend(taken)
                 cpu[index] += spent
@@ -167,15 +180,9 @@ def _measure(pair: tuple[Server, Server], walks: list[Walk], clients: int, secon
     )
 
 
-def _token(command: Command) -> str:
-    words = [sys.executable, "-m", "server", "token", "add", "anna"]
-    done = subprocess.run(words, cwd=command.cwd, env=command.environment(), capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def _started(stack: ExitStack, command: Command, folder: Path, token: str = "") -> Server:
+def _started(stack: ExitStack, command: Command, folder: Path, tokens: tuple[str, ...] = ()) -> Server:
     port = free_port()
-    return Server(stack.enter_context(running(command, folder, port, piped=False)), port, token)
+    return Server(stack.enter_context(running(command, folder, port, piped=False)), port, tokens)
 
 
 def main() -> int:
@@ -186,7 +193,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each span")
     parser.add_argument("--rounds", type=int, default=3, help="spans of each server")
     parser.add_argument("--only", nargs="+", choices=list(TIMED), default=list(TIMED))
-    parser.add_argument("--token", action="store_true", help="with a login and a static token")
+    parser.add_argument("--token", action="store_true", help="with a login, and a static token for each client")
     parser.add_argument("--settings", nargs="*", default=[], metavar="NAME=VALUE", help="variables of our server")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="skillserve-bench-") as name, ExitStack() as stack:
@@ -194,12 +201,16 @@ def main() -> int:
         write_corpus(folder, options.skills)
         given = tuple(tuple(each.split("=", 1)) for each in options.settings)
         settings = (("XDG_STATE_HOME", f"{name}/state"), *given)
+        clients = [int(each) for each in options.clients.split(",")]
+        tokens: tuple[str, ...] = ()
         if options.token:
-            settings = (*settings, ("SKILLSERVE_LOGIN_TOKENS", "true"))
+            file = TokenFile(Path(name) / "state/skillserve/tokens.json")
+            tokens = tuple(file.add(f"user-{number}", (), None) for number in range(max(clients)))
+            settings = (*WITH_LOGIN, *settings)
         serve = (sys.executable, "-m", "server", "serve", "{dir}", "--transport", "http", "--port", "{port}")
         ours = Command(serve, HERE.parent, Path(name), settings)
-        served = _started(stack, ours, folder, _token(ours) if options.token else "")
-        link = HttpLink(served.process, served.port, Era.MODERN, START_SECONDS, served.token)
+        served = _started(stack, ours, folder, tokens)
+        link = HttpLink(served.process, served.port, Era.MODERN, START_SECONDS, *tokens[:1])
         # While skills are loading, the list of tools has no names of them.
         settle(served.process.pid)
         names, recorded = record(Client(link, Era.MODERN, served.process.spawned, served.process.pid))
@@ -214,12 +225,12 @@ def main() -> int:
         print(
             f"{'':<14}{'clients':>8}{'floor/s':>10}{'ours/s':>10}{'x floor':>9}{'CPU ms':>16}{'p50 ms':>16}{'p50':>7}"
         )
-        for clients in map(int, options.clients.split(",")):
+        for count in clients:
             for shown in options.only:
                 walks = [[walk[0]] for walk in wanted[TIMED[shown]]]
-                cell = _measure((floor, served), walks, clients, options.seconds, options.rounds)
+                cell = _measure((floor, served), walks, count, options.seconds, options.rounds)
                 print(
-                    f"{shown:<14}{clients:>8}{cell.throughput[0]:>10.0f}{cell.throughput[1]:>10.0f}"
+                    f"{shown:<14}{count:>8}{cell.throughput[0]:>10.0f}{cell.throughput[1]:>10.0f}"
                     f"{cell.throughput[1] / cell.throughput[0]:>9.2f}"
                     f"{cell.cpu_ms[0]:>8.3f}{cell.cpu_ms[1]:>8.3f}{cell.p50_ms[0]:>8.2f}{cell.p50_ms[1]:>8.2f}"
                     f"{cell.p50_ms[1] / cell.p50_ms[0]:>7.2f}",

@@ -54,7 +54,10 @@ class Layered(MutableMapping[_Key, _Value]):
         """
         if len(self._layer) > max(_LEAST, len(self._below) // _SHARE):
             # A reader looks into the layer first: at each moment it finds what it would have found before.
-            self._below = {key: self[key] for key in self} if self._below else self._layer
+            below = self._below | self._layer if self._below else self._layer
+            for key in [key for key, value in self._layer.items() if value is None]:
+                del below[key]
+            self._below = below
             self._layer = {}
 
     def shared(self) -> tuple[dict[_Key, Any], dict[_Key, _Value | None], int]:

@@ -61,7 +61,7 @@ CORE_FLOORS = (
     {"disk"},
     {"schedules", "texts"},
     {"errors", "installation", "mentions"},
-    {"diagnostics", "interaction", "layered", "ordered", "sharing", "toolboxes"},
+    {"diagnostics", "interaction", "layered", "ordered", "sharing", "toolboxes", "values"},
 )
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""
 

@@ -85,7 +85,8 @@ class Decider:
             project = printable(str(source.project))
             advice = f"if you trust what is in it, run: skillserve trust {project}"
             return Standing(State.EXCLUDED, Reason.UNTRUSTED, f"the project {project} is not trusted; {advice}")
-        winner = settlement.shadowing.get(candidate.position)
+        shadowing = settlement.shadowing
+        winner = shadowing.get(candidate.position) if shadowing else None
         if winner is not None:
             rank, place = winner
             return Standing(State.SHADOWED, Reason.SHADOWED, f"shadowed by {self._sources[rank].source.shown(place)}")
@@ -100,32 +101,33 @@ class Decider:
         if (placement := settlement.placements.get(candidate.position)) is not None:
             key, path = placement.key, placement.path
             notes = candidate.name_notes(placement)
-        skill_key = _settled_key(content, settlement)
-        entry = self._environment.entries.get(skill_key.lower())
-        credential = primary_credential(content.instructions.frontmatter.primary_env, self._environment, entry)
+        skill_key, credential = _settled_key(content, settlement), None
+        if primary := content.instructions.frontmatter.primary_env:
+            entry = self._environment.entries.get(skill_key.lower())
+            credential = primary_credential(primary, self._environment, entry)
         return Skill(content, source, key, path, *standing, notes, credential, skill_key)
 
     def _exclusion_of(self, content: SkillContent, source: Source, settlement: Settlement) -> Exclusion | None:
         """Return why a review, the user's choice or a gate excludes a skill of `source`, None where neither does."""
         if content.exclusion is not None:
             return content.exclusion
-        environment, key = self._environment, _settled_key(content, settlement).lower()
+        environment, front = self._environment, content.instructions.frontmatter
         if exclusion := _choice_against(content, source, environment, settlement):
             return exclusion
+        allowed = environment.bundled if source.scope is Scope.BUNDLED else None
+        if not front.gates and not environment.entries and allowed is None:
+            return None
+        key = _settled_key(content, settlement).lower()
         # An entry that disables does so by any key; for all other purposes, a key belongs to the skill of this name.
         for each in (key, content.skill_key.lower()) if environment.entries else ():
             entry = environment.entries.get(each)
             if entry is not None and entry.enabled is False:
                 return Exclusion(Reason.DISABLED, f"skills.json has enabled: false for {each}")
-        allowed = environment.bundled if source.scope is Scope.BUNDLED else None
         if allowed is not None and allowed.isdisjoint({content.name.lower(), key}):
             return Exclusion(Reason.BUNDLED_NOT_ALLOWED, "allowBundled in skills.json does not name it")
-        front, entry = content.instructions.frontmatter, environment.entries.get(key)
-        for gate in front.gates:
-            exclusion = evaluate_gate(gate, environment, entry, front.primary_env)
-            if exclusion is not None:
-                return exclusion
-        return None
+        entry = environment.entries.get(key)
+        found = (evaluate_gate(gate, environment, entry, front.primary_env) for gate in front.gates)
+        return next(filter(None, found), None)
 
 
 def is_trusted(source: Source, environment: Environment) -> bool:
@@ -172,11 +174,11 @@ def _settled_key(content: SkillContent, settlement: Settlement) -> str:
 
     Case does not matter, as in `skills.json`.
     """
-    key = content.skill_key
-    if key == content.name:
-        return key
-    is_taken = key.lower() != content.name.lower() and key.lower() in settlement.lowered
-    return content.name if is_taken else key
+    name, key = content.instructions.name, content.instructions.frontmatter.skill_key
+    if not key or key == name:
+        return name
+    is_taken = key.lower() != name.lower() and key.lower() in settlement.lowered
+    return name if is_taken else key
 
 
 def _choice_against(
@@ -200,8 +202,9 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     """
     decider = Decider(sources, environment)
     candidates = [*decider.candidates()]
-    competing = [candidate for candidate in candidates if decider.competes(candidate)]
-    others = [candidate for candidate in candidates if not decider.competes(candidate)]
+    competing, others = list[Candidate](), list[Candidate]()
+    for candidate in candidates:
+        (competing if decider.competes(candidate) else others).append(candidate)
     settlement = settle(competing, before.settlement if before else None)
     standings = [decider.standing(candidate, settlement) for candidate in competing]
     standings = apply_requirements(competing, standings, settlement)

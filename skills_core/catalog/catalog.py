@@ -452,7 +452,8 @@ def _from(first: str | None, names: Ordered[str], skills: Mapping[str, Skill]) -
 
 def order_of(skill: Skill) -> tuple[str, str, str, str]:
     """Return the sort key of the skills of a catalog: name, path, root of the source, and place in it."""
-    return skill.name, skill.path, str(skill.source.root), skill.content.place
+    content = skill.content
+    return content.instructions.name, skill.path, str(skill.source.root), content.place
 
 
 def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
@@ -460,9 +461,15 @@ def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
 
     No `skillKey` takes the name of another skill, not even that of one which is excluded.
     """
+    # Nearly every skill has its name as its key, and no `skillKey`.
+    others = [
+        skill
+        for skill in skills
+        if skill.key != (read := skill.content.instructions).name or read.frontmatter.skill_key
+    ]
     keys: dict[str, list[str]] = {}
-    taken = {skill.name for skill in skills if keeps_name(skill)}
-    for skill in (each for each in skills if each.state is State.ACTIVE):
+    taken = {skill.name for skill in skills if keeps_name(skill)} if others else set[str]()
+    for skill in (each for each in others if each.state is State.ACTIVE):
         for name in skill.content.names_beside(taken):
             if name != skill.key:
                 keys.setdefault(name, []).append(skill.key)
@@ -470,18 +477,18 @@ def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
 
 
 def _order_of_offer(skill: Skill) -> tuple[bool, str]:
-    return not skill.frontmatter.always_on, skill.key
+    return not skill.content.instructions.frontmatter.always_on, skill.key
 
 
-_LISTS: Mapping[str, tuple[Callable[[Skill], bool], Callable[[Skill], Any]]] = {
+_LISTS: Mapping[str, tuple[Callable[[Skill], Any], Callable[[Skill], Any]]] = {
     "skills": (lambda _: True, order_of),
     "active": (lambda skill: skill.state is State.ACTIVE, order_of),
-    "conditional": (lambda skill: bool(skill.frontmatter.gates), order_of),
-    "requiring": (lambda skill: bool(skill.frontmatter.requires), order_of),
-    "keyed": (lambda skill: skill.content.skill_key != skill.name, order_of),
-    "offered": (lambda skill: skill.is_offered, _order_of_offer),
+    "conditional": (attrgetter("content.instructions.frontmatter.gates"), order_of),
+    "requiring": (attrgetter("content.instructions.frontmatter.requires"), order_of),
+    "keyed": (lambda skill: skill.frontmatter.skill_key and skill.content.skill_key != skill.name, order_of),
+    "offered": (attrgetter("is_offered"), _order_of_offer),
 }
-"""The lists of a catalog: which skills belong to each, and their order."""
+"""The lists of a catalog: what is true of the skills that belong to each, and their order."""
 
 
 def _depth(skills: Iterable[Skill]) -> int:

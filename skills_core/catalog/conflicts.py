@@ -111,7 +111,7 @@ class Settlement:
 
 def settle(candidates: Sequence[Candidate], before: Settlement | None = None) -> Settlement:
     """Settle names and paths; return `before` where nothing that it depends on changed."""
-    claims = {each.position: each.name for each in candidates}
+    claims = {(each.rank, each.content.place): each.content.instructions.name for each in candidates}
     if before is not None and before.claims == claims and all(map(before.has_same_room, candidates)):
         return before
     known = dict(zip(claims, candidates, strict=True))
@@ -410,9 +410,13 @@ class _Paths:
 
     def _take(self, position: Position) -> bool:
         """Give a plain candidate the path of its place, and return whether that is free."""
-        path = position[1]
-        if path in self._occupied or any(above in self.holder for above in _above(path)):
+        path = above = position[1]
+        if path in self._occupied:
             return False
+        while above:
+            above = parent(above)
+            if above in self.holder:
+                return False
         self._enter(position, path)
         return True
 

@@ -18,6 +18,7 @@ from skills_core.diagnostics import Reason
 from skills_core.disk.files import FINGERPRINT_SIZE, UNKNOWN_FINGERPRINT, Fingerprint, Location, packed_fingerprint
 from skills_core.errors import Fault, fault_of
 from skills_core.sharing import shared
+from skills_core.values import value_type
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
@@ -67,7 +68,7 @@ def _kept_name(name: str) -> str | None:
     return None if _IGNORED.fullmatch(name) else name
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class Listing:
     """The contents of a folder, sorted by name: files, subfolders, and refused entries with the reason.
 
@@ -164,8 +165,8 @@ _NOTING: Final = frozenset({"ext3", "ext4", "tmpfs", "xfs"})
 def noting_devices(mounts: Path = _MOUNTS) -> frozenset[int]:
     """Return the devices on which a folder has a new time of change whenever an entry was added, removed or renamed.
 
-    There, a folder with the same inode and times has the same entries. Those not known to be like this are left out;
-    so are all on systems other than Linux.
+    There, a folder with the same inode and times has the same entries, and one with two links has no folders in it.
+    Those not known to be like this are left out; so are all on systems other than Linux.
     """
     if not sys.platform.startswith("linux"):
         return frozenset()

@@ -22,6 +22,7 @@ from yaml import AliasEvent, CollectionEndEvent, CollectionStartEvent, MappingSt
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped
 from skills_core.format.yaml12 import YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping, visit_events
+from skills_core.values import value_type
 
 if TYPE_CHECKING:
     from yaml import Event, Mark
@@ -39,7 +40,7 @@ _LOSSES = frozenset({YamlNoteKind.DUPLICATE_KEY, YamlNoteKind.NON_FINITE_NUMBER}
 _LIMITS = frozenset({YamlFault.TOO_LARGE, YamlFault.TOO_DEEP, YamlFault.TOO_MANY_NODES})
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class Document:
     """A SKILL.md split into its parts.
 

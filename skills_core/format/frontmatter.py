@@ -18,6 +18,7 @@ from skills_core.errors import did_you_mean
 from skills_core.format.document import read_lines
 from skills_core.format.fields import FieldReader
 from skills_core.format.gate import OPEN, Gate, read_gate, read_metadata, read_requires, read_stray_conditions
+from skills_core.values import value_type
 
 if TYPE_CHECKING:
     from skills_core.format.document import Document
@@ -98,7 +99,7 @@ class ToolDeclaration:
     script: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_type(frozen=True, slots=True, kw_only=True)
 class Frontmatter:
     """All known fields of one SKILL.md, typed. `raw` is the whole mapping as written.
 

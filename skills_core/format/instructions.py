@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from skills_core.format.document import Document, has_frontmatter, parse_documen
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, Frontmatter, parse_frontmatter
 from skills_core.format.placeholders import parameters_of
 from skills_core.texts import find_hidden
+from skills_core.values import value_type
 
 if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
@@ -99,7 +100,7 @@ _FREE_IN_JDAI = frozenset({Reason.INVALID_NAME, Reason.NAME_MISMATCH})
 # In JD.AI, the name in the frontmatter identifies a skill, whatever its spelling and its folder.
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class InstructionsHead:
     """All of a parsed SKILL.md but its body: typed frontmatter, diagnostics, and where the body is in the file.
 
@@ -123,7 +124,7 @@ class InstructionsHead:
         return self.frontmatter.description
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class Instructions(InstructionsHead):
     """A parsed SKILL.md with its `body`, the Markdown for the model."""
 

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from functools import cache
 
-from skills_core.disk.folders import is_ignored
+from skills_core.disk.folders import is_ignored, noting_devices
 from skills_core.disk.gitignore import FILE_NAME
 from skills_core.sharing import shared
 
@@ -38,6 +38,9 @@ _BUFFER = 1 << 18
 
 _SLICE = 100
 # So many folders are added before events are read.
+
+_LINKS_OF_INMOST = 2
+# A folder is linked from the one above, from itself, and from each folder in it.
 
 _PASSED_OVER = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG})
 # The folder vanished, something else took its place, or it cannot be read.
@@ -121,6 +124,7 @@ class FolderEvents:
         # The paths of roots, and of every other folder the watch of its parent and its name, by watch.
         self._roots: dict[int, list[str]] = {}
         self._places = Places()
+        self._counting = noting_devices()
         # Folders to add: the watch of the parent and the name, and whether what is in them is new.
         self._waiting: deque[tuple[int, str, bool]] = deque()
         # Watches of folders that were moved: of each it is not known yet whether it is below a root still.
@@ -219,18 +223,27 @@ class FolderEvents:
     def _list(self, watch: int, path: str, *, is_new: bool) -> None:
         names: list[str] = []
         try:
+            if not is_new and self._has_no_folders(path):
+                return
             with os.scandir(path) as entries:
                 for entry in entries:
-                    if is_passed_over(entry.name):
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if not (is_folder or is_new) or is_passed_over(entry.name):
                         continue
                     names.append(entry.name)
-                    if entry.is_dir(follow_symlinks=False):
+                    if is_folder:
                         self._waiting.append((watch, shared(entry.name), is_new))
         except OSError as error:
             if error.errno not in _PASSED_OVER:
                 raise
         if is_new and names:
             self._report(f"{above}/{name}" for above in self._paths(watch) for name in names)
+
+    def _has_no_folders(self, path: str) -> bool:
+        """Tell whether there is no folder in one; False if that is not known without listing it."""
+        status = os.lstat(path)
+        # Most folders are the inmost ones, and listing one takes ten times as long.
+        return status.st_nlink == _LINKS_OF_INMOST and status.st_dev in self._counting
 
     def _enter(self, events: bytes) -> None:
         """Report what some events tell of, forget folders that are gone, and let new ones be watched."""

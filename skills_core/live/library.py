@@ -158,7 +158,7 @@ class Library:
         self._pause: Callable[[], None] | None = None
         self._share: Callable[[], float] = float
         self._number, self._seconds = 0, [0.0 for _ in self._sources]
-        self._is_restored = False
+        self._is_restored = self._is_mostly_restored = False
         if later:
             self._loaded = [_nothing_of(source, self._known) for source in self._sources]
             self._steps = self._load_in_steps()
@@ -222,7 +222,8 @@ class Library:
         """Go on loading for about so many seconds, then publish a catalog of what is loaded; return the difference.
 
         Each catalog costs time for all skills in it, so callers let the seconds grow. Sources are loaded in order of
-        precedence: what shadows others comes first. Those that the index has are all served before one is compared.
+        precedence: what shadows others comes first. Those that the index has are all served before one is compared; of
+        one that is half restored by then, the rest is restored too.
         `pause` is as for `reload`.
         """
         with self._lock:
@@ -257,7 +258,10 @@ class Library:
                 self._seconds[self._number] += now - before
                 found, is_last = step or found, step is None
                 # Comparing what was restored with the disk is one step, and may take long.
-                if is_last or now >= end or (self._is_restored and end < math.inf):
+                if is_last or (self._is_restored and end < math.inf):
+                    break
+                # The rest takes no longer than what was restored until now; a catalog would soon be made again.
+                if now >= end and not self._is_mostly_restored:
                     break
             if pause is not None:
                 # What follows takes a second or more for 100,000 skills: a server that ends need not wait for it.
@@ -282,6 +286,7 @@ class Library:
         as it may shadow those after it. Then what was restored is compared.
         """
         loaded, restored = self._loaded, dict[int, LoadedSource]()
+        self._is_mostly_restored = False
         for number, each in enumerate(loaded):
             if each.complete:
                 continue
@@ -316,8 +321,10 @@ class Library:
         part = None
         for part in self.index.restore_in_parts(each.source):
             self._share = partial(_half, part.share)
+            self._is_mostly_restored = part.share() >= 0.5  # noqa: PLR2004 - half
             yield partial(_unverified, part)
             self._pause_load()
+        self._is_mostly_restored = False
         if part is not None and (known := part.source()).tree:
             restored[number] = known
 

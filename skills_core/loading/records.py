@@ -212,11 +212,16 @@ class Restoration:
 def _content(record: _Content, place: str, root: Path) -> SkillContent:
     # Most skills have the name of their folder: what follows finds the text that the tree has.
     shared(place.rpartition("/")[2])
-    raw, front = _with_shared(record.raw), _with_shared(record.front)
+    raw, front = _with_shared(record.raw), record.front
+    for name, value in front.items():
+        if isinstance(value, str):
+            front[name] = shared(value)
+        elif (convert := _CONVERTED.get(name)) is not None:
+            front[name] = convert(value)
+        elif isinstance(value, dict):
+            _with_shared(cast("dict[str, Any]", value))
     for name in record.same:
         front[name] = raw[name]
-    for name in front.keys() & _CONVERTED.keys():
-        front[name] = _CONVERTED[name](front[name])
     front.setdefault("metadata", {})
     frontmatter = Frontmatter(raw=raw, **front)
     read = InstructionsHead(

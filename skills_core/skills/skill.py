@@ -11,7 +11,7 @@ import os
 import re
 import struct
 from collections.abc import Container, ItemsView, Iterable, Iterator, Mapping, ValuesView
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,7 @@ from skills_core.errors import FileRefusedError, FileUnavailableError, SkillChan
 from skills_core.format.instructions import Instructions
 from skills_core.sharing import shared
 from skills_core.skills.bodies import BODIES
+from skills_core.values import value_type
 
 if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic, Reason
@@ -105,7 +106,7 @@ class State(StrEnum):
     INVALID = "invalid"
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class SkillFile:
     """One file of a skill.
 
@@ -239,7 +240,7 @@ class SkillFiles(Mapping[str, SkillFile]):
         return SkillFile(path, size, sha256, text, Fingerprint(fingerprint), settled, self._linked.get(path))
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@value_type(frozen=True, slots=True, weakref_slot=True)
 class SkillContent:
     """The content of one skill, before conflicts over names are settled.
 
@@ -372,7 +373,7 @@ class SkillContent:
         return (self.name,) if key == self.name or key in taken or key.startswith(SCHEME) else (self.name, key)
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class Skill:
     """A skill in a catalog: its content, source, key, path and state.
 
@@ -474,7 +475,7 @@ class Skill:
     @property
     def is_offered(self) -> bool:
         """Whether the skill is offered to models: it is active, and models may activate it."""
-        return self.state is State.ACTIVE and self.model_invocable
+        return self.state is State.ACTIVE and self.content.instructions.frontmatter.model_invocable
 
     @property
     def model_invocable(self) -> bool:

@@ -72,6 +72,35 @@ async def test_what_is_in_a_new_folder_is_reported(watched: Watched, root: Path,
         found |= await watched.settled()
 
 
+@pytest.mark.parametrize("counts", [True, False])
+async def test_inmost_folders_are_watched_whether_or_not_their_links_tell_that_they_are(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, counts: bool
+) -> None:
+    devices = frozenset({root.stat().st_dev} if counts else ())
+    monkeypatch.setattr(inotify, "noting_devices", lambda: devices)
+    listed: list[str] = []
+    scandir = os.scandir
+
+    def noted(path: str) -> Iterator[os.DirEntry[str]]:
+        listed.append(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    async with aclosing(watch([root], QUICK)) as batches:
+        with anyio.fail_after(5):
+            assert await anext(batches) is None
+        # A file system may give a folder any number of links.
+        if root.stat().st_nlink == 3:
+            assert (str(root / "a" / "deep") in listed) is not counts
+        watched = Watched(root, batches)
+        (root / "a" / "deep" / "SKILL.md").touch()
+        assert await watched.settled() == {root / "a" / "deep" / "SKILL.md"}
+        (root / "a" / "deep" / "er").mkdir()
+        await watched.settled()
+        (root / "a" / "deep" / "er" / "x.md").touch()
+        assert root / "a" / "deep" / "er" / "x.md" in await watched.settled()
+
+
 async def test_a_moved_folder_is_reported_at_its_new_place_only(watched: Watched, root: Path) -> None:
     (root / "a").rename(root / "b")
     assert {root / "a", root / "b"} <= await watched.settled()
