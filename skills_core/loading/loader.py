@@ -22,8 +22,9 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printa
 from skills_core.disk.files import MAX_FILE_SIZE, Location
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, find_main
 from skills_core.disk.gitignore import UNUSABLE_RULES
-from skills_core.disk.scan import join, locate, parent
+from skills_core.disk.scan import locate
 from skills_core.disk.sources import SkillKind, Strictness
+from skills_core.disk.tree import join, parent
 from skills_core.errors import Fault, FileRefusedError, did_you_mean, similar_paths
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
 from skills_core.format.instructions import (
@@ -39,8 +40,8 @@ from skills_core.skills.skill import SkillContent, SkillFile, SkillFiles, only_r
 
 if TYPE_CHECKING:
     from skills_core.disk.files import Fingerprint, Reader
-    from skills_core.disk.scan import Tree
     from skills_core.disk.sources import Source
+    from skills_core.disk.tree import Tree
     from skills_core.format.instructions import Instructions, InstructionsHead
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -14,8 +14,8 @@ import msgspec
 from skills_core.diagnostics import Diagnostic, Reason
 from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location
 from skills_core.disk.folders import Listing
-from skills_core.disk.scan import Tree, join, parent
 from skills_core.disk.sources import SkillKind
+from skills_core.disk.tree import Branch, Tree, join, parent
 from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
 from skills_core.format.gate import Gate
 from skills_core.format.instructions import InstructionsHead
@@ -42,7 +42,7 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
     body_offset: int
     body_length: int
     parameters: tuple[str, ...]
-    files: tuple[str, bytes, dict[str, Location]]
+    files: tuple[str, bytes, bytes, dict[str, Location]]
     main_path: str | None
     folders: frozenset[str]
     notes: tuple[Diagnostic, ...]
@@ -50,8 +50,13 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):
-    """An entry: its folders with files, folders, refused entries and links, what is a skill in it, and what is not."""
+    """An entry: its folder and what is in it, what is a skill there, and what is not.
 
+    Its folders are one branch, or each has a listing. A branch without files has those of the first content.
+    """
+
+    place: str
+    branch: Branch | None
     listings: list[tuple[str, Listing]]
     contents: list[_Content]
     texts: list[tuple[str, SkillFile]]
@@ -84,11 +89,15 @@ def encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
     if not folders:
         return None
     try:
-        return _encode(_kept(loaded, folders) or _Entry([(folders[0], Listing())], [], []))
+        return _encode(_kept(loaded, folders) or _unread(folders[0]))
     except (ValueError, TypeError, OverflowError, RecursionError):
         # Among these are names that are not UTF-8, and numbers that are longer than 64 bits.
         pass
-    return _encode(_Entry([(folders[0], Listing())], [], []))
+    return _encode(_unread(folders[0]))
+
+
+def _unread(folder: str) -> _Entry:
+    return _Entry(folder, None, [(folder, Listing())], [], [])
 
 
 def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
@@ -104,7 +113,13 @@ def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
         return None
     if loaded.unread and not all(loaded.unread.isdisjoint(_read_for(each)) for each in found):
         return None
-    return _Entry(listings, [_content_record(each) for each in found], texts)
+    branch = loaded.tree.branches.get(folders[0])
+    if branch is not None:
+        listings = []
+        files = loaded.contents[folders[0]].files if folders[0] in loaded.contents else SkillFiles()
+        if (branch.paths, branch.fingerprints) == (files.paths, files.fingerprints):
+            branch = replace(branch, paths="", fingerprints=b"")
+    return _Entry(folders[0], branch, listings, [_content_record(each) for each in found], texts)
 
 
 def _read_for(content: SkillContent) -> Iterator[str]:
@@ -139,9 +154,9 @@ def _content_record(content: SkillContent) -> _Content:
     )
 
 
-def _packed(files: SkillFiles) -> tuple[str, bytes, dict[str, Location]]:
-    paths, records, linked = files.packed
-    return paths, records, dict(linked)
+def _packed(files: SkillFiles) -> tuple[str, bytes, bytes, dict[str, Location]]:
+    paths, records, fingerprints, linked = files.packed
+    return paths, records, fingerprints, dict(linked)
 
 
 def _is_same(written: object, value: object) -> bool:
@@ -178,19 +193,27 @@ class Restoration:
             entry = _decode(record)
         except (msgspec.MsgspecError, UnicodeError):
             return
-        if not entry.listings or entry.listings[0][0] != place:
+        if entry.place != place:
             return
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
             tree.entries += len(listing.file_names) + len(listing.folders) + len(listing.refused)
-        folders = {folder: folder for folder, _ in entry.listings}
+        folders = {folder: folder for folder in (place, *(folder for folder, _ in entry.listings))}
         for each in entry.contents:
             # The skill of a folder has the text of the folder as its place, as one that is loaded.
-            place = folders.get(each.place, each.place)
-            content = self._contents[place] = _content(each, place, self._source.root)
+            own = folders.get(each.place, each.place)
+            content = self._contents[own] = _content(each, own, self._source.root)
             if each.kind is not SkillKind.FOLDER:
-                self._documents[place] = content
+                self._documents[own] = content
+        if entry.branch is not None:
+            self._add_branch(place, entry.branch)
         self._texts.update(entry.texts)
+
+    def _add_branch(self, place: str, branch: Branch) -> None:
+        if not branch.paths and (content := self._contents.get(place)) is not None:
+            branch = replace(branch, paths=content.files.paths, fingerprints=content.files.fingerprints)
+        self._tree.add_branch(place, branch)
+        self._tree.entries += branch.paths.count("\0") - 1 + branch.folders.count("\0")
 
     def loaded(self) -> LoadedSource:
         """Return what is restored so far, which further entries do not change; it is not known to be complete."""

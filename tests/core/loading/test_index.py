@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Source
 from skills_core.disk.files import Fingerprint, Reader
-from skills_core.disk.scan import Tree
 from skills_core.disk.sources import SkillKind, Strictness
+from skills_core.disk.tree import Tree
 from skills_core.live import library as library_module
 from skills_core.loading import index as index_module
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
