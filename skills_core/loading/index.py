@@ -343,6 +343,8 @@ class _Entries:
 
 def _below(tree: Tree, folder: str) -> list[str]:
     """Return a folder and all below it, each after the one that holds it; none if it is not in the tree."""
+    if (branch := tree.branches.get(folder)) is not None:
+        return [folder, *[join(folder, each) for each in branch.folder_names]]
     found = [folder] if folder in tree else []
     # The list grows meanwhile.
     for each in found:

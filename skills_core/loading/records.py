@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -52,11 +52,12 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
 class _Entry(msgspec.Struct, array_like=True, gc=False):
     """An entry: its folder and what is in it, what is a skill there, and what is not.
 
-    Its folders are one branch, or each has a listing. A branch without files has those of the first content.
+    Its folders are one branch, or each has a listing. The branch has the fields of a `Branch`; without paths, it has
+    the files of the skill.
     """
 
     place: str
-    branch: Branch | None
+    branch: tuple[str, bytes, str, bytes] | None
     listings: list[tuple[str, Listing]]
     contents: list[_Content]
     texts: list[tuple[str, SkillFile]]
@@ -102,8 +103,11 @@ def _unread(folder: str) -> _Entry:
 
 def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
     """Return an entry; None if something in it could not be read, or might change unnoticed."""
-    listings = [(folder, loaded.tree[folder]) for folder in folders]
+    top = folders[0]
+    branch = loaded.tree.branches.get(top)
+    listings = [(folder, loaded.tree[folder]) for folder in folders] if branch is None else []
     single = [join(folder, name) for folder, listing in listings for name in listing.file_names]
+    single += [join(top, path) for path in branch.file_names] if branch is not None else []
     found = [each for folder in folders if (each := loaded.contents.get(folder)) is not None]
     found += [loaded.documents[place] for place in single if place in loaded.documents]
     texts = [(place, loaded.texts[place]) for place in single if place in loaded.texts]
@@ -113,13 +117,12 @@ def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
         return None
     if loaded.unread and not all(loaded.unread.isdisjoint(_read_for(each)) for each in found):
         return None
-    branch = loaded.tree.branches.get(folders[0])
+    packed = None
     if branch is not None:
-        listings = []
-        files = loaded.contents[folders[0]].files if folders[0] in loaded.contents else SkillFiles()
-        if (branch.paths, branch.fingerprints) == (files.paths, files.fingerprints):
-            branch = replace(branch, paths="", fingerprints=b"")
-    return _Entry(folders[0], branch, listings, [_content_record(each) for each in found], texts)
+        listed = branch.paths, branch.fingerprints
+        files = loaded.contents[top].files if top in loaded.contents else SkillFiles()
+        packed = (*(("", b"") if listed == (files.paths, files.fingerprints) else listed), branch.folders, branch.own)
+    return _Entry(top, packed, listings, [_content_record(each) for each in found], texts)
 
 
 def _read_for(content: SkillContent) -> Iterator[str]:
@@ -209,9 +212,11 @@ class Restoration:
             self._add_branch(place, entry.branch)
         self._texts.update(entry.texts)
 
-    def _add_branch(self, place: str, branch: Branch) -> None:
-        if not branch.paths and (content := self._contents.get(place)) is not None:
-            branch = replace(branch, paths=content.files.paths, fingerprints=content.files.fingerprints)
+    def _add_branch(self, place: str, packed: tuple[str, bytes, str, bytes]) -> None:
+        paths, fingerprints, folders, own = packed
+        if not paths and (content := self._contents.get(place)) is not None:
+            paths, fingerprints = content.files.paths, content.files.fingerprints
+        branch = Branch(paths, fingerprints, folders, own)
         self._tree.add_branch(place, branch)
         self._tree.entries += branch.paths.count("\0") - 1 + branch.folders.count("\0")
 
