@@ -381,7 +381,7 @@ class _Loading:
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
             found = load_content(self.reading, folder, known)
-            if not is_stub(found.instructions.frontmatter.metadata):
+            if not is_stub(found.instructions.frontmatter):
                 self.contents[folder] = found
                 if not self.reading.main_only:
                     self.tree.pack(folder, found.files.paths, found.files.fingerprints)

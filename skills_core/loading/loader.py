@@ -240,6 +240,7 @@ def publication_fault(reading: SkillReading, instructions: InstructionsHead, mai
     The manifest of a published skill lists every entry of its folder, except for ignored names.
     """
     front, files = instructions.frontmatter, reading.files
+    written = front.raw
     size = sum(file.size for file in files.values())
     faults = {
         "its main file is not named SKILL.md": main not in files or posixpath.basename(main) != "SKILL.md",
@@ -248,10 +249,10 @@ def publication_fault(reading: SkillReading, instructions: InstructionsHead, mai
         "it has no name": not front.name,
         "its name breaks the naming rules": bool(name_fault(front.name)) or name_length(front.name) > NAME_LIMIT,
         "its name has non-ASCII letters, which many hosts refuse": not front.name.isascii(),
-        f"its description is longer than {DESCRIPTION_LIMIT} characters": written_length(front, "description")
+        f"its description is longer than {DESCRIPTION_LIMIT} characters": written_length(written, "description")
         > DESCRIPTION_LIMIT,
         "it has a file with a backslash in its name, which hosts refuse": any("\\" in path for path in files),
-        "its frontmatter has a name or description that is not a string": not _are_strings(front.raw),
+        "its frontmatter has a name or description that is not a string": not _are_strings(written),
         f"it has {len(files)} files; the limit is {MAX_PUBLISHED_FILES}": len(files) > MAX_PUBLISHED_FILES,
         f"its files have {size} bytes; the limit is {MAX_PUBLISHED_SIZE}": size > MAX_PUBLISHED_SIZE,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 
 class _Content(msgspec.Struct, array_like=True, gc=False):
-    """A content; `front` has the fields of the frontmatter that are not as by default, `same` those as in `raw`."""
+    """A content; `front` has the fields of the frontmatter that are not as by default."""
 
     place: str
     kind: SkillKind
     name: str
-    raw: dict[str, Any]
-    same: tuple[str, ...]
+    written: bytes
     front: dict[str, Any]
     diagnostics: tuple[Diagnostic, ...]
     fault: Reason | None
@@ -133,16 +132,13 @@ def _read_for(content: SkillContent) -> Iterator[str]:
 
 def _content_record(content: SkillContent) -> _Content:
     read = content.instructions
-    front, raw = read.frontmatter, read.frontmatter.raw
-    given = {name: value for name, default in _DEFAULTS.items() if (value := getattr(front, name)) != default}
-    same = tuple(name for name, value in given.items() if name in raw and _is_same(raw[name], value))
+    front = read.frontmatter
     return _Content(
         content.place,
         content.kind,
         read.name,
-        dict(raw),
-        same,
-        {name: value for name, value in given.items() if name not in same},
+        front.written,
+        {name: value for name, default in _DEFAULTS.items() if (value := getattr(front, name)) != default},
         read.diagnostics,
         read.fault,
         read.verbatim,
@@ -162,15 +158,8 @@ def _packed(files: SkillFiles) -> tuple[str, bytes, bytes, dict[str, Location]]:
     return paths, records, fingerprints, dict(linked)
 
 
-def _is_same(written: object, value: object) -> bool:
-    """Tell whether a field is exactly as written; `1`, `1.0` and `True` are equal, but not the same."""
-    return written is value or (isinstance(value, str) and type(written) is str and written == value)
-
-
 _DEFAULTS: Final = {
-    field.name: None if field.default is MISSING else field.default
-    for field in fields(Frontmatter)
-    if field.init and field.name != "raw"
+    field.name: field.default for field in fields(Frontmatter) if field.init and field.name != "written"
 }
 
 
@@ -240,18 +229,13 @@ class Restoration:
 def _content(record: _Content, place: str, root: Path) -> SkillContent:
     # Most skills have the name of their folder: what follows finds the text that the tree has.
     shared(place.rpartition("/")[2])
-    raw, front = _with_shared(record.raw), record.front
+    front = record.front
     for name, value in front.items():
         if isinstance(value, str):
             front[name] = shared(value)
         elif (convert := _CONVERTED.get(name)) is not None:
             front[name] = convert(value)
-        elif isinstance(value, dict):
-            _with_shared(cast("dict[str, Any]", value))
-    for name in record.same:
-        front[name] = raw[name]
-    front.setdefault("metadata", {})
-    frontmatter = Frontmatter(raw=raw, **front)
+    frontmatter = Frontmatter(written=record.written, **front)
     read = InstructionsHead(
         frontmatter.name if frontmatter.name == record.name else record.name,
         frontmatter,
@@ -273,16 +257,6 @@ def _content(record: _Content, place: str, root: Path) -> SkillContent:
         record.kind,
         root=root,
     )
-
-
-def _with_shared(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values as the parser makes them, with equal texts as one object."""
-    for name, value in values.items():
-        if isinstance(value, str):
-            values[name] = shared(value)
-        elif isinstance(value, dict):
-            _with_shared(cast("dict[str, Any]", value))
-    return values
 
 
 def _strings(values: list[str]) -> tuple[str, ...]:

@@ -159,7 +159,6 @@ def test_equal_texts_of_a_skill_are_held_once(below: str, tmp_path: Path, path: 
         (folder,) = (found for found in each.tree[below].folders if found == name) if below else (content.place,)
         assert (front.name, front.version, front.raw["name"]) == (name, version, name)
         assert all(text is folder for text in (content.name, front.name, front.raw["name"]))
-        assert front.version is front.metadata["version"]
 
 
 @pytest.mark.usefixtures("later")
