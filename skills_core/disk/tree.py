@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterator, MutableMapping
-from dataclasses import dataclass
 from typing import Final
 
 from skills_core.diagnostics import Reason
@@ -15,6 +14,7 @@ from skills_core.disk.files import FINGERPRINT_SIZE, packed_fingerprint
 from skills_core.disk.folders import Listing, find_main
 from skills_core.layered import Layered
 from skills_core.sharing import shared
+from skills_core.values import value_type
 
 _NUL: Final = "\0"
 # No path has it.
@@ -30,7 +30,7 @@ def join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder and name else folder or name
 
 
-@dataclass(frozen=True, slots=True)
+@value_type(frozen=True, slots=True)
 class Branch:
     """The listings of a folder and of all folders in it; all that they have are files and folders.
 
