@@ -14,7 +14,7 @@ from skills_core.skills.skill import Skill, SkillContent, SkillFiles, State
 
 def skill_of(name: str, description: str = "Does a thing.", body: str = "Do it.", **fields: Any) -> Skill:
     """Return an active skill; `fields` are those of its frontmatter."""
-    front = Frontmatter(raw={}, metadata={}, name=name, description=description, **fields)
+    front = Frontmatter(name=name, description=description, **fields)
     content = SkillContent(name, Instructions(name, front, body=body), SkillFiles(), None)
     return Skill(content, Source(Path("/skills")), name, name, State.ACTIVE)
 

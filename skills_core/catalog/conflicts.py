@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.disk.scan import parent
+from skills_core.disk.tree import parent
 from skills_core.layered import Layered
 from skills_core.ordered import Ordered
 

@@ -41,63 +41,13 @@ from skills_core.disk.folders import (
 )
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
+from skills_core.disk.tree import Tree, join, parent
 from skills_core.errors import is_absence
-from skills_core.layered import Layered
 
 if TYPE_CHECKING:
     import os
 
     from skills_core.disk.sources import Source
-
-
-class Tree(Layered[str, Listing]):
-    """The listings of a source's folders, by path.
-
-    `bounded` tells that the scan reached a bound. `entries` counts the entries that were read; those of a folder that
-    was listed twice count twice. `faulty` are the folders with unread entries, `refusing` those with refused ones, and
-    `linking` those with links that are followed or lead out of the source.
-    """
-
-    bounded = False
-    entries = 0
-
-    def __init__(self, known: Tree | None = None) -> None:
-        """Start with the listings of `known`, or empty."""
-        super().__init__(known)
-        self.faulty: set[str] = set(known.faulty) if known is not None else set()
-        self.refusing: set[str] = set(known.refusing) if known is not None else set()
-        self.linking: set[str] = set(known.linking) if known is not None else set()
-
-    @property
-    def unread(self) -> frozenset[str]:
-        """The paths of the files and folders that the system could not read."""
-        return frozenset(join(folder, name) for folder in self.faulty for name in self[folder].unread)
-
-    def enter(self, folder: str, listing: Listing) -> None:
-        """Set the listing of a folder."""
-        known = self.get(folder)
-        if known is not None:
-            self._note(known, folder, set.discard)
-        self[folder] = listing
-        self._note(listing, folder, set.add)
-
-    def drop(self, folder: str) -> Listing | None:
-        """Remove a folder; return its listing."""
-        listing = self.pop(folder, None)
-        if listing is not None:
-            self._note(listing, folder, set.discard)
-        return listing
-
-    def _note(self, listing: Listing, folder: str, change: Callable[[set[str], str], None]) -> None:
-        """Add a folder to the sets that a listing belongs to, or remove it."""
-        if listing.unread:
-            change(self.faulty, folder)
-        leads_out = False
-        if listing.refused:
-            change(self.refusing, folder)
-            leads_out = any(reason is Reason.SYMLINK_OUTSIDE for _, reason in listing.refused)
-        if listing.links or leads_out:
-            change(self.linking, folder)
 
 
 def share_walked(tree: Tree, folder: str) -> float:
@@ -120,11 +70,6 @@ class _BoundReachedError(Exception):
 
 _MAX_LINKS = 2
 # Linked folders on one path; folders that link to each other have an exponential number of paths.
-
-
-def parent(folder: str) -> str:
-    """Return the folder above a relative path; for a name without `/`, the root."""
-    return folder.rpartition("/")[0]
 
 
 def locate(source: Source, tree: Tree, path: str) -> Location:
@@ -172,12 +117,16 @@ def _brought_up_to_date(source: Source, before: Tree, pause: Callable[[], None] 
     changed, seen, waiting = list[str](), 0, [""]
     while waiting:
         folder = waiting.pop()
+        if pause is not None:
+            pause()
+        if (branch := before.branches.get(folder)) is not None:
+            seen += 1 + len(branch.folder_names)
+            changed += [join(folder, each) for each in branch.outdated(f"{source.root}/{folder}", devices)]
+            continue
         listing = before.get(folder)
         if listing is None:
             return None
         seen += 1
-        if pause is not None:
-            pause()
         if not listing.is_current(f"{source.root}/{folder}", devices):
             changed.append(folder)
         waiting += [join(folder, name) for name in listing.folders]
@@ -505,8 +454,3 @@ def _trail(source: Source, tree: Tree, path: str) -> Iterator[Location]:
         location = links.get(name) or Location(location.root, join(location.relative, name))
         folder = join(folder, name)
         yield location
-
-
-def join(folder: str, name: str) -> str:
-    """Return the path of `name` in a folder; for `""` that of the folder."""
-    return f"{folder}/{name}" if folder and name else folder or name

@@ -7,6 +7,7 @@ Sources of the rules: agentskills.io (`name description license compatibility me
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -101,18 +102,17 @@ class ToolDeclaration:
 
 @value_type(frozen=True, slots=True, kw_only=True)
 class Frontmatter:
-    """All known fields of one SKILL.md, typed. `raw` is the whole mapping as written.
+    """All known fields of one SKILL.md, typed. `written` is the whole mapping as `packed_fields` returns it.
 
     `name` and `description` are empty if absent. `allowed_tools` is None if absent, which allows all tools; an empty
     list allows none.
     """
 
-    raw: Mapping[str, JsonValue]
+    written: bytes = b"{}"
     name: str = ""
     description: str = ""
     license: str | None = None
     compatibility: str | None = None
-    metadata: Mapping[str, JsonValue]
     allowed_tools: tuple[str, ...] | None = None
     version: str | None = None
     tags: tuple[str, ...] = ()
@@ -143,6 +143,27 @@ class Frontmatter:
         object.__setattr__(self, "model_invocable", not (self.disable_model_invocation or self.trigger))
         # In the capability format, `*` makes only skills without tools apply to every message.
         object.__setattr__(self, "always_on", self.always or ("*" in self.triggers and not self.tools))
+
+    @property
+    def raw(self) -> dict[str, JsonValue]:
+        """The whole mapping as written, made anew each time: it is read for few skills at once, and takes .5 KB."""
+        fields: dict[str, JsonValue] = json.loads(self.written)
+        for key, value in (("name", self.name), ("description", self.description)):
+            if value and fields.get(key, value) is None:
+                fields[key] = value
+        return fields
+
+    @property
+    def metadata(self) -> Mapping[str, JsonValue]:
+        """The field `metadata`, empty if it is not a mapping."""
+        return FieldReader(self.raw, {}, "").within("metadata").fields
+
+
+def packed_fields(fields: Mapping[str, JsonValue], name: str, description: str) -> bytes:
+    """Return the fields of a frontmatter as JSON, with null for a name and a description that are as typed."""
+    kept = {"name": name, "description": description}
+    left = {key: None if value and value == kept.get(key) else value for key, value in fields.items()}
+    return json.dumps(left, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 _KNOWN_FIELDS = (
@@ -181,9 +202,9 @@ def similar_fields(key: str) -> tuple[str, ...]:
     return tuple(difflib.get_close_matches(key[:100], _KNOWN_FIELDS, n=2))
 
 
-def written_length(front: Frontmatter, key: str) -> int:
+def written_length(fields: Mapping[str, JsonValue], key: str) -> int:
     """Return the length of a field as hosts count it, including surrounding whitespace."""
-    return len(str(front.raw.get(key) or ""))
+    return len(str(fields.get(key) or ""))
 
 
 def unquoted_fields(document: Document) -> tuple[str, ...]:
@@ -232,13 +253,13 @@ def _read(reader: FieldReader, document: Document) -> Frontmatter:
     metadata = read_metadata(reader, document)
     requires, gate_of_requires = read_requires(reader, document)
     gates = (read_gate(reader, document), metadata.gate, gate_of_requires, _check_unknown(reader))
+    name, description = reader.text("name") or "", reader.text("description") or ""
     return Frontmatter(
-        raw=fields,
-        name=reader.text("name") or "",
-        description=reader.text("description") or "",
+        written=packed_fields(fields, name, description),
+        name=name,
+        description=description,
         license=reader.text("license"),
         compatibility=reader.text("compatibility"),
-        metadata=metadata.fields,
         allowed_tools=reader.tools("allowed-tools"),
         version=_read_version(reader, metadata.fields),
         tags=reader.texts("tags"),
@@ -363,11 +384,11 @@ def _check_texts(front: Frontmatter, reader: FieldReader) -> None:
     if not front.description:
         message = "description is missing or empty"
         reader.add(Severity.ERROR, Reason.MISSING_DESCRIPTION, message, "description")
-    length = written_length(front, "description")
+    length = written_length(reader.fields, "description")
     if length > DESCRIPTION_LIMIT:
         message = f"description has {length} characters; the limit is {DESCRIPTION_LIMIT}"
         reader.add(Severity.WARNING, Reason.DESCRIPTION_TOO_LONG, message, "description")
-    length = written_length(front, "compatibility") if front.compatibility else 0
+    length = written_length(reader.fields, "compatibility") if front.compatibility else 0
     if front.compatibility is not None and not 1 <= length <= COMPATIBILITY_LIMIT:
         message = f"compatibility has {length} characters; from 1 to {COMPATIBILITY_LIMIT} are allowed"
         reader.add(Severity.WARNING, Reason.COMPATIBILITY_TOO_LONG, message, "compatibility")

@@ -93,7 +93,7 @@ def convention_frontmatter(file_name: str, text: str) -> Frontmatter:
     first = "" if first and set(first) == {"-"} else first
     heading = first.lstrip("#").strip() if first.startswith("#") else ""
     description = heading[:DESCRIPTION_LIMIT] or first[:_FIRST_LINE] or f"Instructions of {file_name}"
-    return Frontmatter(raw={}, metadata={}, name=name, description=description, tags=("convention", f"{name}-md"))
+    return Frontmatter(name=name, description=description, tags=("convention", f"{name}-md"))
 
 
 _FREE_IN_JDAI = frozenset({Reason.INVALID_NAME, Reason.NAME_MISMATCH})
@@ -270,4 +270,4 @@ def _text_of(value: JsonValue) -> str:
 
 def invalid_instructions(name: str, diagnostics: tuple[Diagnostic, ...], fault: Reason) -> Instructions:
     """Return the instructions of an invalid skill, without content."""
-    return Instructions(name, Frontmatter(raw={}, metadata={}), diagnostics, fault, verbatim=False)
+    return Instructions(name, Frontmatter(), diagnostics, fault, verbatim=False)

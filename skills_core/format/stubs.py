@@ -10,14 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, name_from
 
+if TYPE_CHECKING:
+    from skills_core.format.frontmatter import Frontmatter
+
 MARK: Final = "skillserve-bridge"
 """The key in `metadata` of a stub."""
+
+_MARK: Final = MARK.encode()
 
 MAX_STUB: Final = 16_384
 """A larger file is not a stub."""
@@ -66,9 +70,10 @@ def read_stub(text: str) -> Stub | None:
     return Stub(found["server"], digest == found["digest"])
 
 
-def is_stub(metadata: Mapping[str, object]) -> bool:
-    """Tell whether the field `metadata` is that of a stub."""
-    return MARK in metadata
+def is_stub(front: Frontmatter) -> bool:
+    """Tell whether a frontmatter is that of a stub."""
+    # All frontmatter is asked, so what is written is looked at before it is read.
+    return _MARK in front.written and MARK in front.metadata
 
 
 def _quoted(description: str) -> str:

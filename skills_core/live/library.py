@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
-from skills_core.disk.scan import Tree
+from skills_core.disk.tree import Tree
 from skills_core.layered import Layered, differing
 from skills_core.loading.discovery import (
     LoadedSource,

@@ -16,8 +16,9 @@ from skills_core.disk.files import Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.links import LinkIndex
-from skills_core.disk.scan import Tree, Walk, join, locate, parent, rescan, scan, share_walked
+from skills_core.disk.scan import Walk, locate, rescan, scan, share_walked
 from skills_core.disk.sources import SkillKind
+from skills_core.disk.tree import Tree, join, parent
 from skills_core.errors import SkillsError
 from skills_core.format.instructions import holds_documents, kind_of_file
 from skills_core.format.stubs import MAX_STUB, is_stub, read_stub
@@ -336,9 +337,7 @@ def _stale(loaded: LoadedSource, tree: Tree) -> set[str]:
         return {*before, *tree}
     touched: set[str] = set()
     if tree is not before:
-        listings = ((folder, before.get(folder), listing) for folder, listing in tree.items())
-        touched = {folder for folder, known, listing in listings if known is not listing and known != listing}
-        touched |= before.keys() - tree.keys()
+        touched = tree.differing(before)
     touched |= {each.folder for each in contents.values() if not each.files.are_settled}
     touched |= {parent(place) for place, file in texts.items() if not file.settled}
     stale = enclosing((*touched, *map(parent, loaded.unread)))
@@ -382,8 +381,10 @@ class _Loading:
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
             found = load_content(self.reading, folder, known)
-            if not is_stub(found.instructions.frontmatter.metadata):
+            if not is_stub(found.instructions.frontmatter):
                 self.contents[folder] = found
+                if not self.reading.main_only:
+                    self.tree.pack(folder, found.files.paths, found.files.fingerprints)
                 return
         # A stub stands for a skill of a server, maybe of this one.
         self.contents.pop(folder, None)

@@ -33,7 +33,7 @@ import yaml
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import is_private, make_private
-from skills_core.disk.scan import Tree, join, parent
+from skills_core.disk.tree import Tree, join, parent
 from skills_core.loading.discovery import LoadedSource, Part
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 WORTHWHILE: Final = 200
 """Skills from which on a source is kept; a smaller one is loaded in less than a tenth of a second."""
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 # Of the tables; a file with another one is thrown away.
 
 _TABLES: Final = f"""
@@ -343,6 +343,8 @@ class _Entries:
 
 def _below(tree: Tree, folder: str) -> list[str]:
     """Return a folder and all below it, each after the one that holds it; none if it is not in the tree."""
+    if (branch := tree.branches.get(folder)) is not None:
+        return [folder, *[join(folder, each) for each in branch.folder_names]]
     found = [folder] if folder in tree else []
     # The list grows meanwhile.
     for each in found:
@@ -353,7 +355,7 @@ def _below(tree: Tree, folder: str) -> list[str]:
 def _differs(before: LoadedSource, loaded: LoadedSource, folder: str) -> bool:
     """Tell whether a folder, the skill of it, or a single file in it is not the same object as before."""
     listing = loaded.tree[folder]
-    if listing is not before.tree.get(folder) or loaded.contents.get(folder) is not before.contents.get(folder):
+    if listing != before.tree.get(folder) or loaded.contents.get(folder) is not before.contents.get(folder):
         return True
     places = [join(folder, name) for name in listing.file_names]
     return any(

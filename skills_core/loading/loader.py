@@ -22,8 +22,9 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printa
 from skills_core.disk.files import MAX_FILE_SIZE, Location
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, find_main
 from skills_core.disk.gitignore import UNUSABLE_RULES
-from skills_core.disk.scan import join, locate, parent
+from skills_core.disk.scan import locate
 from skills_core.disk.sources import SkillKind, Strictness
+from skills_core.disk.tree import join, parent
 from skills_core.errors import Fault, FileRefusedError, did_you_mean, similar_paths
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
 from skills_core.format.instructions import (
@@ -39,8 +40,8 @@ from skills_core.skills.skill import SkillContent, SkillFile, SkillFiles, only_r
 
 if TYPE_CHECKING:
     from skills_core.disk.files import Fingerprint, Reader
-    from skills_core.disk.scan import Tree
     from skills_core.disk.sources import Source
+    from skills_core.disk.tree import Tree
     from skills_core.format.instructions import Instructions, InstructionsHead
 
 
@@ -239,6 +240,7 @@ def publication_fault(reading: SkillReading, instructions: InstructionsHead, mai
     The manifest of a published skill lists every entry of its folder, except for ignored names.
     """
     front, files = instructions.frontmatter, reading.files
+    written = front.raw
     size = sum(file.size for file in files.values())
     faults = {
         "its main file is not named SKILL.md": main not in files or posixpath.basename(main) != "SKILL.md",
@@ -247,10 +249,10 @@ def publication_fault(reading: SkillReading, instructions: InstructionsHead, mai
         "it has no name": not front.name,
         "its name breaks the naming rules": bool(name_fault(front.name)) or name_length(front.name) > NAME_LIMIT,
         "its name has non-ASCII letters, which many hosts refuse": not front.name.isascii(),
-        f"its description is longer than {DESCRIPTION_LIMIT} characters": written_length(front, "description")
+        f"its description is longer than {DESCRIPTION_LIMIT} characters": written_length(written, "description")
         > DESCRIPTION_LIMIT,
         "it has a file with a backslash in its name, which hosts refuse": any("\\" in path for path in files),
-        "its frontmatter has a name or description that is not a string": not _are_strings(front.raw),
+        "its frontmatter has a name or description that is not a string": not _are_strings(written),
         f"it has {len(files)} files; the limit is {MAX_PUBLISHED_FILES}": len(files) > MAX_PUBLISHED_FILES,
         f"its files have {size} bytes; the limit is {MAX_PUBLISHED_SIZE}": size > MAX_PUBLISHED_SIZE,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -14,8 +14,8 @@ import msgspec
 from skills_core.diagnostics import Diagnostic, Reason
 from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint, Location
 from skills_core.disk.folders import Listing
-from skills_core.disk.scan import Tree, join, parent
 from skills_core.disk.sources import SkillKind
+from skills_core.disk.tree import Branch, Tree, join, parent
 from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
 from skills_core.format.gate import Gate
 from skills_core.format.instructions import InstructionsHead
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 
 class _Content(msgspec.Struct, array_like=True, gc=False):
-    """A content; `front` has the fields of the frontmatter that are not as by default, `same` those as in `raw`."""
+    """A content; `front` has the fields of the frontmatter that are not as by default."""
 
     place: str
     kind: SkillKind
     name: str
-    raw: dict[str, Any]
-    same: tuple[str, ...]
+    written: bytes
     front: dict[str, Any]
     diagnostics: tuple[Diagnostic, ...]
     fault: Reason | None
@@ -42,7 +41,7 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
     body_offset: int
     body_length: int
     parameters: tuple[str, ...]
-    files: tuple[str, bytes, dict[str, Location]]
+    files: tuple[str, bytes, bytes, dict[str, Location]]
     main_path: str | None
     folders: frozenset[str]
     notes: tuple[Diagnostic, ...]
@@ -50,8 +49,14 @@ class _Content(msgspec.Struct, array_like=True, gc=False):
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):
-    """An entry: its folders with files, folders, refused entries and links, what is a skill in it, and what is not."""
+    """An entry: its folder and what is in it, what is a skill there, and what is not.
 
+    Its folders are one branch, or each has a listing. The branch has the fields of a `Branch`; without paths, it has
+    the files of the skill.
+    """
+
+    place: str
+    branch: tuple[str, bytes, str, bytes] | None
     listings: list[tuple[str, Listing]]
     contents: list[_Content]
     texts: list[tuple[str, SkillFile]]
@@ -84,17 +89,24 @@ def encoded(loaded: LoadedSource, folders: list[str]) -> bytes | None:
     if not folders:
         return None
     try:
-        return _encode(_kept(loaded, folders) or _Entry([(folders[0], Listing())], [], []))
+        return _encode(_kept(loaded, folders) or _unread(folders[0]))
     except (ValueError, TypeError, OverflowError, RecursionError):
         # Among these are names that are not UTF-8, and numbers that are longer than 64 bits.
         pass
-    return _encode(_Entry([(folders[0], Listing())], [], []))
+    return _encode(_unread(folders[0]))
+
+
+def _unread(folder: str) -> _Entry:
+    return _Entry(folder, None, [(folder, Listing())], [], [])
 
 
 def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
     """Return an entry; None if something in it could not be read, or might change unnoticed."""
-    listings = [(folder, loaded.tree[folder]) for folder in folders]
+    top = folders[0]
+    branch = loaded.tree.branches.get(top)
+    listings = [(folder, loaded.tree[folder]) for folder in folders] if branch is None else []
     single = [join(folder, name) for folder, listing in listings for name in listing.file_names]
+    single += [join(top, path) for path in branch.file_names] if branch is not None else []
     found = [each for folder in folders if (each := loaded.contents.get(folder)) is not None]
     found += [loaded.documents[place] for place in single if place in loaded.documents]
     texts = [(place, loaded.texts[place]) for place in single if place in loaded.texts]
@@ -104,7 +116,12 @@ def _kept(loaded: LoadedSource, folders: list[str]) -> _Entry | None:
         return None
     if loaded.unread and not all(loaded.unread.isdisjoint(_read_for(each)) for each in found):
         return None
-    return _Entry(listings, [_content_record(each) for each in found], texts)
+    packed = None
+    if branch is not None:
+        listed = branch.paths, branch.fingerprints
+        files = loaded.contents[top].files if top in loaded.contents else SkillFiles()
+        packed = (*(("", b"") if listed == (files.paths, files.fingerprints) else listed), branch.folders, branch.own)
+    return _Entry(top, packed, listings, [_content_record(each) for each in found], texts)
 
 
 def _read_for(content: SkillContent) -> Iterator[str]:
@@ -115,16 +132,13 @@ def _read_for(content: SkillContent) -> Iterator[str]:
 
 def _content_record(content: SkillContent) -> _Content:
     read = content.instructions
-    front, raw = read.frontmatter, read.frontmatter.raw
-    given = {name: value for name, default in _DEFAULTS.items() if (value := getattr(front, name)) != default}
-    same = tuple(name for name, value in given.items() if name in raw and _is_same(raw[name], value))
+    front = read.frontmatter
     return _Content(
         content.place,
         content.kind,
         read.name,
-        dict(raw),
-        same,
-        {name: value for name, value in given.items() if name not in same},
+        front.written,
+        {name: value for name, default in _DEFAULTS.items() if (value := getattr(front, name)) != default},
         read.diagnostics,
         read.fault,
         read.verbatim,
@@ -139,20 +153,13 @@ def _content_record(content: SkillContent) -> _Content:
     )
 
 
-def _packed(files: SkillFiles) -> tuple[str, bytes, dict[str, Location]]:
-    paths, records, linked = files.packed
-    return paths, records, dict(linked)
-
-
-def _is_same(written: object, value: object) -> bool:
-    """Tell whether a field is exactly as written; `1`, `1.0` and `True` are equal, but not the same."""
-    return written is value or (isinstance(value, str) and type(written) is str and written == value)
+def _packed(files: SkillFiles) -> tuple[str, bytes, bytes, dict[str, Location]]:
+    paths, records, fingerprints, linked = files.packed
+    return paths, records, fingerprints, dict(linked)
 
 
 _DEFAULTS: Final = {
-    field.name: None if field.default is MISSING else field.default
-    for field in fields(Frontmatter)
-    if field.init and field.name != "raw"
+    field.name: field.default for field in fields(Frontmatter) if field.init and field.name != "written"
 }
 
 
@@ -178,19 +185,29 @@ class Restoration:
             entry = _decode(record)
         except (msgspec.MsgspecError, UnicodeError):
             return
-        if not entry.listings or entry.listings[0][0] != place:
+        if entry.place != place:
             return
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
             tree.entries += len(listing.file_names) + len(listing.folders) + len(listing.refused)
-        folders = {folder: folder for folder, _ in entry.listings}
+        folders = {folder: folder for folder in (place, *(folder for folder, _ in entry.listings))}
         for each in entry.contents:
             # The skill of a folder has the text of the folder as its place, as one that is loaded.
-            place = folders.get(each.place, each.place)
-            content = self._contents[place] = _content(each, place, self._source.root)
+            own = folders.get(each.place, each.place)
+            content = self._contents[own] = _content(each, own, self._source.root)
             if each.kind is not SkillKind.FOLDER:
-                self._documents[place] = content
+                self._documents[own] = content
+        if entry.branch is not None:
+            self._add_branch(place, entry.branch)
         self._texts.update(entry.texts)
+
+    def _add_branch(self, place: str, packed: tuple[str, bytes, str, bytes]) -> None:
+        paths, fingerprints, folders, own = packed
+        if not paths and (content := self._contents.get(place)) is not None:
+            paths, fingerprints = content.files.paths, content.files.fingerprints
+        branch = Branch(paths, fingerprints, folders, own)
+        self._tree.add_branch(place, branch)
+        self._tree.entries += branch.paths.count("\0") - 1 + branch.folders.count("\0")
 
     def loaded(self) -> LoadedSource:
         """Return what is restored so far, which further entries do not change; it is not known to be complete."""
@@ -212,18 +229,13 @@ class Restoration:
 def _content(record: _Content, place: str, root: Path) -> SkillContent:
     # Most skills have the name of their folder: what follows finds the text that the tree has.
     shared(place.rpartition("/")[2])
-    raw, front = _with_shared(record.raw), record.front
+    front = record.front
     for name, value in front.items():
         if isinstance(value, str):
             front[name] = shared(value)
         elif (convert := _CONVERTED.get(name)) is not None:
             front[name] = convert(value)
-        elif isinstance(value, dict):
-            _with_shared(cast("dict[str, Any]", value))
-    for name in record.same:
-        front[name] = raw[name]
-    front.setdefault("metadata", {})
-    frontmatter = Frontmatter(raw=raw, **front)
+    frontmatter = Frontmatter(written=record.written, **front)
     read = InstructionsHead(
         frontmatter.name if frontmatter.name == record.name else record.name,
         frontmatter,
@@ -245,16 +257,6 @@ def _content(record: _Content, place: str, root: Path) -> SkillContent:
         record.kind,
         root=root,
     )
-
-
-def _with_shared(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values as the parser makes them, with equal texts as one object."""
-    for name, value in values.items():
-        if isinstance(value, str):
-            values[name] = shared(value)
-        elif isinstance(value, dict):
-            _with_shared(cast("dict[str, Any]", value))
-    return values
 
 
 def _strings(values: list[str]) -> tuple[str, ...]:

@@ -134,8 +134,8 @@ class SkillFile:
         return self.sha256 == hashlib.sha256(raw).digest()
 
 
-_RECORD = struct.Struct(f"<32s{FINGERPRINT_SIZE}sq??")
-# Of a file: the hash, the fingerprint, the size, and whether it is text and settled.
+_RECORD = struct.Struct("<32sI??")
+# Of a file: the hash, the size, and whether it is text and settled.
 
 _NUL = "\0"
 # No path has it.
@@ -146,38 +146,56 @@ _NO_LINKS: Mapping[str, Location] = MappingProxyType({})
 class SkillFiles(Mapping[str, SkillFile]):
     """The files of a skill by path, in the order in which they were given.
 
-    A library has hundreds of thousands. A file takes about 100 bytes in one text of all paths and one record of all
+    A library has hundreds of thousands. A file takes about 100 bytes in one text of all paths and two records of all
     values, and about 600 as an object in a dictionary; so a `SkillFile` is made when it is asked for.
     """
 
-    __slots__ = ("_linked", "_paths", "_records")
+    __slots__ = ("_fingerprints", "_linked", "_paths", "_records")
 
-    def __init__(self, paths: str = "", records: bytes = b"", linked: Mapping[str, Location] = _NO_LINKS) -> None:
+    def __init__(
+        self,
+        paths: str = "",
+        records: bytes = b"",
+        fingerprints: bytes = b"",
+        linked: Mapping[str, Location] = _NO_LINKS,
+    ) -> None:
         """Use the parts that `packed` returned.
 
         Raises:
             ValueError: the parts do not belong together.
         """
-        if len(records) != _RECORD.size * max(0, paths.count(_NUL) - 1):
+        count = max(0, paths.count(_NUL) - 1)
+        if len(records) != _RECORD.size * count or len(fingerprints) != FINGERPRINT_SIZE * count:
             raise ValueError("there is not one record for each path")
         self._paths = shared(paths)
         self._records = records
+        self._fingerprints = fingerprints
         self._linked = linked
 
     @classmethod
     def of(cls, files: Iterable[SkillFile]) -> SkillFiles:
         """Return files, whose paths differ, as one object."""
         given = list(files)
-        records = (_RECORD.pack(each.sha256, each.fingerprint, each.size, each.text, each.settled) for each in given)
+        records = (_RECORD.pack(each.sha256, each.size, each.text, each.settled) for each in given)
         linked = {each.path: each.linked for each in given if each.linked is not None}
         # Each path has a NUL before and behind it, so that it is found.
         paths = _NUL.join(("", *(each.path for each in given), "")) if given else ""
-        return cls(paths, b"".join(records), linked or _NO_LINKS)
+        return cls(paths, b"".join(records), b"".join([each.fingerprint for each in given]), linked or _NO_LINKS)
 
     @property
-    def packed(self) -> tuple[str, bytes, Mapping[str, Location]]:
-        """The parts: the paths, the records, and the locations of files that are reached through links."""
-        return self._paths, self._records, self._linked
+    def packed(self) -> tuple[str, bytes, bytes, Mapping[str, Location]]:
+        """The parts: paths, records, fingerprints, and the locations of files that are reached through links."""
+        return self._paths, self._records, self._fingerprints, self._linked
+
+    @property
+    def paths(self) -> str:
+        """All paths, with a NUL before and behind each."""
+        return self._paths
+
+    @property
+    def fingerprints(self) -> bytes:
+        """The fingerprints, one after the other."""
+        return self._fingerprints
 
     @property
     def linked(self) -> Mapping[str, Location]:
@@ -194,7 +212,7 @@ class SkillFiles(Mapping[str, SkillFile]):
         if at < 0:
             raise KeyError(path)
         number = self._paths.count(_NUL, 0, at)
-        return self._file(path, _RECORD.unpack_from(self._records, number * _RECORD.size))
+        return self._file(path, number, _RECORD.unpack_from(self._records, number * _RECORD.size))
 
     def __contains__(self, path: object) -> bool:
         return isinstance(path, str) and _NUL not in path and f"{_NUL}{path}{_NUL}" in self._paths
@@ -229,15 +247,17 @@ class SkillFiles(Mapping[str, SkillFile]):
 
     def _compared(self) -> Iterator[tuple[Any, ...]]:
         """Yield the fields of each file that equality compares, apart from its path."""
-        return ((sha256, size, text) for sha256, _, size, text, _ in _RECORD.iter_unpack(self._records))
+        return ((sha256, size, text) for sha256, size, text, _ in _RECORD.iter_unpack(self._records))
 
     def _by_path(self) -> dict[str, SkillFile]:
-        records = _RECORD.iter_unpack(self._records)
-        return {path: self._file(path, record) for path, record in zip(self, records, strict=True)}
+        records = zip(self, _RECORD.iter_unpack(self._records), strict=True)
+        return {path: self._file(path, number, record) for number, (path, record) in enumerate(records)}
 
-    def _file(self, path: str, record: tuple[Any, ...]) -> SkillFile:
-        sha256, fingerprint, size, text, settled = record
-        return SkillFile(path, size, sha256, text, Fingerprint(fingerprint), settled, self._linked.get(path))
+    def _file(self, path: str, number: int, record: tuple[Any, ...]) -> SkillFile:
+        sha256, size, text, settled = record
+        start = number * FINGERPRINT_SIZE
+        fingerprint = Fingerprint(self._fingerprints[start : start + FINGERPRINT_SIZE])
+        return SkillFile(path, size, sha256, text, fingerprint, settled, self._linked.get(path))
 
 
 @value_type(frozen=True, slots=True, weakref_slot=True)
@@ -514,8 +534,5 @@ def is_same_skill(old: Skill, new: Skill) -> bool:
     """
     if old is new:
         return True
-    before, after = old.content.files, new.content.files
-    return (old.server_key, old) == (new.server_key, new) and (
-        before is after
-        or all(one.fingerprint == other.fingerprint for one, other in zip(before.values(), after.values(), strict=True))
-    )
+    same_files = old.content.files.fingerprints == new.content.files.fingerprints
+    return same_files and (old.server_key, old) == (new.server_key, new)

@@ -53,8 +53,8 @@ def files_for_models(content: SkillContent) -> Mapping[str, SkillFile]:
 
 def _may_have_eval_files(content: SkillContent) -> bool:
     """Tell from all paths at once whether there may be eval files; few of thousands of skills have any."""
-    paths, _, linked = content.files.packed
-    return bool(linked) or f"{EVALS}/" in paths.casefold()
+    files = content.files
+    return bool(files.linked) or f"{EVALS}/" in files.paths.casefold()
 
 
 def refuse_eval_file(skill: Skill, file: SkillFile) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import NOT_A_SOURCE, Listing, noting_devices
-from skills_core.disk.scan import Tree, scan
+from skills_core.disk.scan import scan
 from skills_core.disk.sources import Source
+from skills_core.disk.tree import Tree
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="folders have no time of change there")
 

@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skills_core import Evaluation, Gate, Instructions, Library, Reason, Severity, Skill, State, Strictness
 from skills_core import ToolDeclaration as Tool
+from skills_core.format.frontmatter import Frontmatter, packed_fields
 from skills_core.format.instructions import parse_instructions
 
 if TYPE_CHECKING:
@@ -336,6 +339,20 @@ def test_the_warning_for_an_unknown_field_suggests_nothing_dissimilar() -> None:
 def test_the_raw_frontmatter_keeps_every_field_as_it_was_written() -> None:
     raw = read("zzz: [1, {a: null}]\ntrigger: 1\nversion: 1.5").frontmatter.raw
     assert raw == {"name": "a", "description": "d", "zzz": [1, {"a": None}], "trigger": 1, "version": 1.5}
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(), inside, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["name", "description", "license", "metadata", "é\ud800"]), _json))
+def test_the_packed_frontmatter_has_every_value_with_its_type_in_its_place(fields: dict[str, Any]) -> None:
+    name, description = (str(fields.get(key) or "").strip() for key in ("name", "description"))
+    front = Frontmatter(written=packed_fields(fields, name, description), name=name, description=description)
+    assert repr(front.raw) == repr(fields)
 
 
 @pytest.mark.parametrize(

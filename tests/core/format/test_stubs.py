@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.format.document import parse_document
-from skills_core.format.frontmatter import DESCRIPTION_LIMIT, is_folder_name
+from skills_core.format.frontmatter import DESCRIPTION_LIMIT, is_folder_name, parse_frontmatter
 from skills_core.format.stubs import is_stub, read_stub, render_stub, stub_name
 
 CALLED = "mcp__skills__activate_skill"
@@ -21,13 +21,12 @@ def rendered(key: str, description: str) -> str:
 @given(st.text(st.characters(), max_size=1500))
 def test_any_description_becomes_one_line_that_readers_of_yaml_agree_on(description: str) -> None:
     text = rendered("a", description)
-    fields = parse_document(text.encode(), "SKILL.md").fields
+    document = parse_document(text.encode(), "SKILL.md")
+    fields = document.fields
     assert fields == yaml.safe_load(text.split("---\n")[1])
     assert [*fields] == ["name", "description", "metadata"]
     assert len(str(fields["description"])) <= DESCRIPTION_LIMIT
-    metadata = fields["metadata"]
-    assert isinstance(metadata, dict)
-    assert is_stub(metadata)
+    assert is_stub(parse_frontmatter(document, None, "SKILL.md")[0])
     found = read_stub(text)
     assert found is not None
     assert found.is_intact

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from skills_core.disk.files import Location
 from skills_core.disk.links import LinkIndex
-from skills_core.disk.scan import Tree
 from skills_core.disk.sources import Source
+from skills_core.disk.tree import Tree
 from skills_core.loading.discovery import LoadedSource
 
 TOP = Path(Path.cwd().anchor, "top")

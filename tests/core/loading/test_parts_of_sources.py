@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_core.disk.scan import Tree
 from skills_core.disk.sources import ScanBounds, SkillKind, Source
+from skills_core.disk.tree import Tree
 from skills_core.loading.discovery import LoadedSource, load_in_parts, load_source, reload_source
 
 NAMES = ("a", "b", "a-b", "evals", "Evals", "references", ".skills", ".git", "dist", "node_modules", "z")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.disk.files import Fingerprint, Location
+from skills_core.disk.files import MAX_FILE_SIZE, Fingerprint, Location
 from skills_core.skills.skill import SkillFile, SkillFiles
 
 _paths = st.text(st.sampled_from(f"{string.ascii_lowercase[:3]}/. \n\udcff"), min_size=1, max_size=5)
@@ -16,7 +16,7 @@ _links = st.none() | st.just(Location(Path("/elsewhere"), "a"))
 _files = st.builds(
     SkillFile,
     _paths,
-    st.integers(0, 2**40),
+    st.integers(0, MAX_FILE_SIZE),
     st.binary(min_size=32, max_size=32),
     st.booleans(),
     st.binary(min_size=32, max_size=32).map(Fingerprint),
@@ -63,9 +63,12 @@ def test_equal_files_that_were_read_at_another_time_are_equal_and_not_read_alike
 
 
 def test_parts_that_do_not_belong_together_are_refused() -> None:
-    paths, records, _ = SkillFiles.of([SkillFile("a", 0, bytes(32), True, Fingerprint(bytes(32)), True)]).packed
+    file = SkillFile("a", 0, bytes(32), True, Fingerprint(bytes(32)), True)
+    paths, records, fingerprints, _ = SkillFiles.of([file]).packed
     with pytest.raises(ValueError, match="record"):
-        SkillFiles(paths, records + records)
+        SkillFiles(paths, records + records, fingerprints)
+    with pytest.raises(ValueError, match="record"):
+        SkillFiles(paths, records, fingerprints + fingerprints)
 
 
 def test_files_are_equal_whatever_their_order() -> None:
