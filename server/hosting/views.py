@@ -176,11 +176,13 @@ class View(Snapshot):
         said: set[int] = set()
         found: list[Match] = []
         for match in matches:
+            if len(found) == policy.top_k:
+                break
             if id(match.skill) in said:
                 continue
             alike = self._alike(twins, match.skill)
             said.update(map(id, alike))
-            others = tuple(each for each in alike if admits(each.frontmatter.tags))
+            others = tuple(each for each in alike if not policy.has_tags or admits(each.frontmatter.tags))
             found.append(replace(match, alike=others) if others else match)
         return found
 

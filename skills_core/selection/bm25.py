@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from heapq import nlargest
@@ -51,7 +51,7 @@ _MAX_POSTINGS = 20_000
 _MAX_FOUND, _MAX_LOOKED_UP = 2_000, 8_000
 # Of these, the best so far: the first number, or more while that takes no more than the second in look-ups.
 
-_LEADING = 256
+_LEADING = 64
 # Skills found so far whose scores are completed first: they tell which of the others can still be among the best.
 
 _KEPT_GAINS = 4
@@ -63,7 +63,12 @@ _COUNTED = 32
 _MANY_GAPS = 16
 # Looking up a row that is no member costs as much as looking at this many rows.
 
+_MANY_WANTED = 8
+# Looking for one row takes longer than going over so many postings: the rows that are not there are left out first.
+
 _DESCRIPTION, _BODY = FIELDS.index("description"), FIELDS.index("body")
+_ANY_FIELD, _BEFORE_BODY = (1 << FIELD_BITS) - 1, (1 << _BODY) - 1
+# Bits of packed counts.
 
 Indexed: TypeAlias = "tuple[bytes, Counts, bytes | None]"
 """What the index needs of a content: its key, the counts of its stems, and the signature of its description and body.
@@ -329,7 +334,7 @@ class SkillRows:
         """Return the best hits, then those of `also` that contain a word of the query."""
         terms = self._weigh(words)
         # Tags leave only some of the skills, and `also` can be any.
-        top = None if also or policy.include_tags or policy.exclude_tags else policy.top_k
+        top = None if also or policy.has_tags else policy.top_k
         scores = self._scores(terms, top) if words else dict.fromkeys(self._at, 0.0)
         best = self._best(scores, policy)
         known = {hit.skill.path for hit in best}
@@ -445,14 +450,18 @@ class SkillRows:
     def _best(self, scores: Mapping[int, float], policy: SelectionPolicy) -> list[Hit]:
         admits = policy.admission()
         least = policy.min_score
-        if len(scores) > policy.top_k and not (policy.include_tags or policy.exclude_tags):
+        if len(scores) > policy.top_k and not policy.has_tags:
             least = max(least, nlargest(policy.top_k, scores.values())[-1])
         kept: list[Hit] = []
         for score, row in sorted(((score, row) for row, score in scores.items() if score >= least), reverse=True):
             # Keep all that tie with the last one, because names and paths order ties.
             if len(kept) >= policy.top_k and score < kept[-1].score:
                 break
-            kept += [Hit(score, skill, row) for skill in self._at[row] if admits(skill.frontmatter.tags)]
+            kept += [
+                Hit(score, skill, row)
+                for skill in self._at[row]
+                if not policy.has_tags or admits(skill.frontmatter.tags)
+            ]
         kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
         return kept[: policy.top_k]
 
@@ -487,9 +496,11 @@ def _gap(rows: array[int], members: bytearray) -> int:
     return members.find(0, rows[0], rows[-1] + 1) if rows else -1
 
 
-def _places(postings: Postings, wanted: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield each wanted row that is in the postings, with its place there."""
+def _places(postings: Postings, wanted: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Yield each wanted row that is in the postings, with its place there; in any order."""
     rows = postings.rows
+    if len(rows) < _MANY_WANTED * len(wanted):
+        wanted = {*wanted}.intersection(rows)
     for row in wanted:
         at = bisect_left(rows, row)
         if at < len(rows) and rows[at] == row:
@@ -499,11 +510,16 @@ def _places(postings: Postings, wanted: Iterable[int]) -> Iterator[tuple[int, in
 def _reasons(found: Mapping[str, int], terms: QueryTerms) -> Reasons:
     """Return the reasons for a content by its packed count of each stem."""
     total = sum(terms.weights.values()) or 1.0
-    before_body = (1 << _BODY) - 1
-    why = (
-        (field, tuple(terms.words[stem] for stem in terms.words if found.get(stem, 0) & 1 << number))
-        for number, field in enumerate(FIELDS)
-    )
-    front = sum(terms.weights[stem] for stem in terms.words if found.get(stem, 0) & before_body)
-    whole = sum(terms.weights[stem] for stem in terms.words if stem in found)
-    return Reasons(tuple((field, words) for field, words in why if words), front / total, whole / total)
+    front = whole = 0.0
+    why: tuple[list[str], ...] = tuple([] for _ in FIELDS)
+    for stem, word in terms.words.items():
+        packed = found.get(stem, 0)
+        if packed & _ANY_FIELD:
+            whole += terms.weights[stem]
+        if packed & _BEFORE_BODY:
+            front += terms.weights[stem]
+        for number, words in enumerate(why):
+            if packed & 1 << number:
+                words.append(word)
+    fields = tuple((field, tuple(words)) for field, words in zip(FIELDS, why, strict=True) if words)
+    return Reasons(fields, front / total, whole / total)

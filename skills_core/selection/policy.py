@@ -46,6 +46,11 @@ class SelectionPolicy:
     include_tags: tuple[str, ...] = ()
     exclude_tags: tuple[str, ...] = ()
 
+    @property
+    def has_tags(self) -> bool:
+        """Whether the tags of skills matter; otherwise it costs less not to look at them."""
+        return bool(self.include_tags or self.exclude_tags)
+
     def admission(self) -> Callable[[Iterable[str]], bool]:
         """Return a predicate on a skill's tags; the policy's own tags are case-folded once."""
         included = frozenset(tag.casefold() for tag in self.include_tags)

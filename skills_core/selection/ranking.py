@@ -244,7 +244,7 @@ class SkillSearch:
             return None
 
     def _admitted(self, skills: tuple[Skill, ...], policy: SelectionPolicy) -> Mapping[str, Skill]:
-        if policy.include_tags or policy.exclude_tags:
+        if policy.has_tags:
             admits = policy.admission()
             return {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
         known, by_path = self._candidates
