@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import TypeVar
 
 T = TypeVar("T", str, tuple[str, ...], frozenset[str])
 
@@ -13,7 +13,7 @@ _SHORT = 64
 
 def shared(value: T) -> T:
     """Return a value that equals this one: the same object for equal ones that come soon after one another."""
-    return value if len(value) > _SHORT else cast("T", _shared(value))
+    return value if len(value) > _SHORT else _shared(value)  # type: ignore[return-value] # what it was given, or its like
 
 
 @lru_cache(maxsize=2048)

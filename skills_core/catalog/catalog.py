@@ -114,8 +114,15 @@ class Catalog:
     _relations: Relations | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
-        for name, (belongs, order) in _LISTS.items():
-            chosen = [*filter(belongs, self.skills)]
+        lists: dict[str, list[Skill]] = {name: [] for name in _LISTS}
+        choices = [(belongs, lists[name].append) for name, (belongs, _) in _LISTS.items()]
+        # In one pass: of many skills, the processor has only the next ones at hand.
+        for skill in self.skills:
+            for belongs, choose in choices:
+                if belongs(skill):
+                    choose(skill)
+        for name, chosen in lists.items():
+            order = _LISTS[name][1]
             if order is not order_of:
                 chosen.sort(key=order)
             # The skills are in order already. Nearly always all are active, so that one tuple is both lists.
