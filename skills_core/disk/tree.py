@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterator, MutableMapping
-from typing import Final
+from typing import Any, Final, TypeVar, overload
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import FINGERPRINT_SIZE, packed_fingerprint
@@ -18,6 +18,8 @@ from skills_core.values import value_type
 
 _NUL: Final = "\0"
 # No path has it.
+
+_Default = TypeVar("_Default")
 
 
 def parent(folder: str) -> str:
@@ -163,10 +165,11 @@ class Tree(MutableMapping[str, Listing]):
 
     def enter(self, folder: str, listing: Listing) -> None:
         """Set the listing of a folder."""
-        known = self.get(folder)
+        self._unpack_around(folder)
+        known = self.plain.get(folder)
         if known is not None:
             self._note(known, folder, set.discard)
-        self[folder] = listing
+        self.plain[folder] = listing
         self._note(listing, folder, set.add)
 
     def drop(self, folder: str) -> Listing | None:
@@ -210,11 +213,22 @@ class Tree(MutableMapping[str, Listing]):
         return {folder for folder in found if self.get(folder) != before.get(folder)}
 
     def __getitem__(self, folder: str) -> Listing:
-        found = self.plain.get(folder)
+        found = self.get(folder)
         if found is None:
-            branch, below = self._branch_with(folder)
+            raise KeyError(folder)
+        return found
+
+    @overload
+    def get(self, key: str, /) -> Listing | None: ...
+    @overload
+    def get(self, key: str, /, default: Listing | _Default) -> Listing | _Default: ...
+    def get(self, key: str, /, default: Any = None) -> Any:
+        """Return the listing of a folder, or `default`."""
+        found = self.plain.get(key)
+        if found is None:
+            branch, below = self._branch_with(key)
             if branch is None:
-                raise KeyError(folder)
+                return default
             last = self._last
             if last is None or last[0] is not branch:
                 last = self._last = branch, branch.listings()
@@ -245,6 +259,8 @@ class Tree(MutableMapping[str, Listing]):
     def _top(self, folder: str) -> str | None:
         """Return the folder of the branch around a path, whether the branch has this path or not."""
         branches = self.branches
+        if not branches:
+            return None
         while folder not in branches:
             if not folder:
                 return None

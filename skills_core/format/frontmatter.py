@@ -163,7 +163,11 @@ def packed_fields(fields: Mapping[str, JsonValue], name: str, description: str) 
     """Return the fields of a frontmatter as JSON, with null for a name and a description that are as typed."""
     kept = {"name": name, "description": description}
     left = {key: None if value and value == kept.get(key) else value for key, value in fields.items()}
-    return json.dumps(left, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _encode(left).encode("utf-8", "surrogatepass")
+
+
+# `json.dumps` would make an encoder each time.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 _KNOWN_FIELDS = (

@@ -371,8 +371,9 @@ class _Loading:
         """Load the skills of a folder, or remove them; `pause` is called before."""
         if pause is not None:
             pause()
-        self.load_folder(folder)
+        # The listings of a skill are packed once it is loaded.
         self.load_documents(folder)
+        self.load_folder(folder)
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is not one."""
