@@ -158,6 +158,15 @@ class Cell(NamedTuple):
     cpu_ms: tuple[float, float]
     p50_ms: tuple[float, float]
 
+    def line(self, operation: str, clients: int) -> str:
+        """Return the line of the table."""
+        return (
+            f"{operation:<14}{clients:>8}{self.throughput[0]:>10.0f}{self.throughput[1]:>10.0f}"
+            f"{self.throughput[1] / self.throughput[0]:>9.2f}"
+            f"{self.cpu_ms[0]:>8.3f}{self.cpu_ms[1]:>8.3f}{self.p50_ms[0]:>8.2f}{self.p50_ms[1]:>8.2f}"
+            f"{self.p50_ms[1] / self.p50_ms[0]:>7.2f}"
+        )
+
 
 def _measure(pair: tuple[Server, Server], walks: list[Walk], clients: int, seconds: float, rounds: int) -> Cell:
     found: tuple[list[float], list[float]] = ([], [])
@@ -229,13 +238,7 @@ def main() -> int:
             for shown in options.only:
                 walks = [[walk[0]] for walk in wanted[TIMED[shown]]]
                 cell = _measure((floor, served), walks, count, options.seconds, options.rounds)
-                print(
-                    f"{shown:<14}{count:>8}{cell.throughput[0]:>10.0f}{cell.throughput[1]:>10.0f}"
-                    f"{cell.throughput[1] / cell.throughput[0]:>9.2f}"
-                    f"{cell.cpu_ms[0]:>8.3f}{cell.cpu_ms[1]:>8.3f}{cell.p50_ms[0]:>8.2f}{cell.p50_ms[1]:>8.2f}"
-                    f"{cell.p50_ms[1] / cell.p50_ms[0]:>7.2f}",
-                    flush=True,
-                )
+                print(cell.line(shown, count), flush=True)
     return 0
 
 

@@ -155,9 +155,9 @@ class View(Snapshot):
             deep = replace(policy, top_k=min(policy.top_k * deeper, max(policy.top_k, _DEEPEST)))
             matches = search.select(offered, query, deep)
             found = self._without_twins(matches, twins, policy)
-            if len(found) >= policy.top_k or len(matches) < deep.top_k:
+            if len(found) == policy.top_k or len(matches) < deep.top_k:
                 break
-        return found[: policy.top_k]
+        return found
 
     def alike_to(self, skill: Skill) -> list[Skill]:
         """Return the other offered skills that are nearly the same as one; none before the skills are compared."""
@@ -182,7 +182,7 @@ class View(Snapshot):
                 continue
             alike = self._alike(twins, match.skill)
             said.update(map(id, alike))
-            others = tuple(each for each in alike if not policy.has_tags or admits(each.frontmatter.tags))
+            others = tuple(filter(admits, alike))
             found.append(replace(match, alike=others) if others else match)
         return found
 

@@ -48,8 +48,8 @@ class Branch:
     own: bytes
 
     def __post_init__(self) -> None:
-        files, folders = max(0, self.paths.count(_NUL) - 1), 1 + self.folders.count(_NUL)
-        if len(self.fingerprints) != FINGERPRINT_SIZE * files or len(self.own) != FINGERPRINT_SIZE * folders:
+        files = max(0, self.paths.count(_NUL) - 1)
+        if len(self.fingerprints) != FINGERPRINT_SIZE * files or len(self.own) != FINGERPRINT_SIZE * len(self):
             raise ValueError("there is not one fingerprint for each folder and each file")
         # Most skills have folders of a few names.
         object.__setattr__(self, "folders", shared(self.folders))
@@ -75,6 +75,15 @@ class Branch:
             "".join([f"{folder}{_NUL}" for folder in listings if folder]),
             b"".join([listing.fingerprints[:FINGERPRINT_SIZE] for listing in listings.values()]),
         )
+
+    def __len__(self) -> int:
+        """Return the number of listings."""
+        return 1 + self.folders.count(_NUL)
+
+    @property
+    def entries(self) -> int:
+        """How many files and folders are in it."""
+        return (len(self.fingerprints) + len(self.own)) // FINGERPRINT_SIZE - 1
 
     @property
     def folder_names(self) -> list[str]:
@@ -200,7 +209,7 @@ class Tree(MutableMapping[str, Listing]):
     def add_branch(self, folder: str, branch: Branch) -> None:
         """Enter a folder, and all folders in it, of which the tree has none."""
         self.branches[folder] = branch
-        self.packed += 1 + branch.folders.count(_NUL)
+        self.packed += len(branch)
 
     def merge(self) -> None:
         """Call this after many changes that no copy follows soon; see `Layered.merge`."""
@@ -287,7 +296,7 @@ class Tree(MutableMapping[str, Listing]):
             for below, listing in branch.listings().items():
                 self.plain[join(folder, below)] = listing
             del self.branches[folder]
-            self.packed -= 1 + branch.folders.count(_NUL)
+            self.packed -= len(branch)
 
     def _listings_below(self, folder: str) -> dict[str, Listing] | None:
         """Return the listings of a folder and of all in it, in the order of a branch; None if it cannot have them."""

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill, SkillContent
 
 
+_HALF_RESTORED: Final = 0.25
+# The share of a load at which half of what the index has is restored; the other half of the load is the comparison.
+
 _STAGE: Final = 5_000
 # Folders that are loaded between two writes to the index: a second or two of work. Each write copies what is loaded.
 # From so many restored folders on, these are served before they are compared.
@@ -158,7 +161,7 @@ class Library:
         self._pause: Callable[[], None] | None = None
         self._share: Callable[[], float] = float
         self._number, self._seconds = 0, [0.0 for _ in self._sources]
-        self._is_restored = self._is_mostly_restored = False
+        self._is_restored = False
         if later:
             self._loaded = [_nothing_of(source, self._known) for source in self._sources]
             self._steps = self._load_in_steps()
@@ -258,10 +261,7 @@ class Library:
                 self._seconds[self._number] += now - before
                 found, is_last = step or found, step is None
                 # Comparing what was restored with the disk is one step, and may take long.
-                if is_last or (self._is_restored and end < math.inf):
-                    break
-                # The rest takes no longer than what was restored until now; a catalog would soon be made again.
-                if now >= end and not self._is_mostly_restored:
+                if is_last or now >= end or (self._is_restored and end < math.inf):
                     break
             if pause is not None:
                 # What follows takes a second or more for 100,000 skills: a server that ends need not wait for it.
@@ -286,14 +286,15 @@ class Library:
         as it may shadow those after it. Then what was restored is compared.
         """
         loaded, restored = self._loaded, dict[int, LoadedSource]()
-        self._is_mostly_restored = False
         for number, each in enumerate(loaded):
             if each.complete:
                 continue
             self._number, self._share = number, float
             found: Callable[[], LoadedSource] = partial(replace, each, complete=True)
             for found in self._restored_parts(number, each, restored):
-                yield partial(_with_part, loaded, number, found)
+                # From a half on, the rest takes no longer, and a catalog would soon be made again.
+                if self._share() < _HALF_RESTORED:
+                    yield partial(_with_part, loaded, number, found)
             if number not in restored:
                 for found in self._loaded_parts(each):
                     yield partial(_with_part, loaded, number, found)
@@ -321,10 +322,8 @@ class Library:
         part = None
         for part in self.index.restore_in_parts(each.source):
             self._share = partial(_half, part.share)
-            self._is_mostly_restored = part.share() >= 0.5  # noqa: PLR2004 - half
             yield partial(_unverified, part)
             self._pause_load()
-        self._is_mostly_restored = False
         if part is not None and (known := part.source()).tree:
             restored[number] = known
 

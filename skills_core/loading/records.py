@@ -207,7 +207,7 @@ class Restoration:
             paths, fingerprints = content.files.paths, content.files.fingerprints
         branch = Branch(paths, fingerprints, folders, own)
         self._tree.add_branch(place, branch)
-        self._tree.entries += branch.paths.count("\0") - 1 + branch.folders.count("\0")
+        self._tree.entries += branch.entries
 
     def loaded(self) -> LoadedSource:
         """Return what is restored so far, which further entries do not change; it is not known to be complete."""

@@ -457,11 +457,7 @@ class SkillRows:
             # Keep all that tie with the last one, because names and paths order ties.
             if len(kept) >= policy.top_k and score < kept[-1].score:
                 break
-            kept += [
-                Hit(score, skill, row)
-                for skill in self._at[row]
-                if not policy.has_tags or admits(skill.frontmatter.tags)
-            ]
+            kept += [Hit(score, skill, row) for skill in self._at[row] if admits(skill)]
         kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
         return kept[: policy.top_k]
 

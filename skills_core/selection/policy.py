@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
@@ -48,19 +48,19 @@ class SelectionPolicy:
 
     @property
     def has_tags(self) -> bool:
-        """Whether the tags of skills matter; otherwise it costs less not to look at them."""
+        """Whether the tags of skills matter."""
         return bool(self.include_tags or self.exclude_tags)
 
-    def admission(self) -> Callable[[Iterable[str]], bool]:
-        """Return a predicate on a skill's tags; the policy's own tags are case-folded once."""
+    def admission(self) -> Callable[[Skill], bool]:
+        """Return whether the tags of a skill admit it, as a predicate; the policy's own tags are case-folded once."""
         included = frozenset(tag.casefold() for tag in self.include_tags)
         excluded = frozenset(tag.casefold() for tag in self.exclude_tags)
 
-        if not included and not excluded:
+        if not self.has_tags:
             return lambda _: True
 
-        def admits(tags: Iterable[str]) -> bool:
-            fold = {tag.casefold() for tag in tags}
+        def admits(skill: Skill) -> bool:
+            fold = {tag.casefold() for tag in skill.frontmatter.tags}
             return fold.isdisjoint(excluded) and (not included or not fold.isdisjoint(included))
 
         return admits

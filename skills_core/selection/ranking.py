@@ -85,7 +85,7 @@ class SkillIndex:
         if policy.top_k <= 0 or not (terms or policy.include_tags):
             return []
         admits, least = policy.admission(), _float32(policy.min_score)
-        scored = ((skill, self._score(skill, terms)) for skill in self.skills if admits(skill.frontmatter.tags))
+        scored = ((skill, self._score(skill, terms)) for skill in self.skills if admits(skill))
         kept = [(skill, score) for skill, score in scored if score >= least]
         kept.sort(key=lambda pair: (-pair[1], pair[0].name, pair[0].path))
         best = kept[0][1] if kept else 0.0
@@ -246,7 +246,7 @@ class SkillSearch:
     def _admitted(self, skills: tuple[Skill, ...], policy: SelectionPolicy) -> Mapping[str, Skill]:
         if policy.has_tags:
             admits = policy.admission()
-            return {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
+            return {skill.path: skill for skill in skills if admits(skill)}
         known, by_path = self._candidates
         if known is not skills:
             by_path = {skill.path: skill for skill in skills}

@@ -145,6 +145,23 @@ def test_what_is_restored_is_served_before_it_is_compared(
     assert library.is_complete
 
 
+def test_once_half_of_a_source_is_restored_the_rest_is_served_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_core.loading.index._STEP", 2)
+    monkeypatch.setattr("skills_core.disk.files._RACY_NS", -3_600_000_000_000)
+    roots = [tmp_path / "skills"]
+    for number in range(20):
+        write(roots[0], f"skill-{number:02}")
+    library = Library(explicit_sources(roots), current_environment, index=index_of(roots, tmp_path), later=True)
+    sizes = list[int]()
+    while not library.is_complete:
+        library.load(0)
+        sizes.append(len(library.catalog.skills))
+    # The root is an entry, too.
+    assert [size for size in sizes if size < 20] == [1, 3, 5, 7, 9]
+
+
 def test_all_that_is_restored_is_served_before_any_of_it_is_compared(
     roots: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

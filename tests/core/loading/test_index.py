@@ -581,25 +581,6 @@ def test_what_is_restored_in_parts_is_served_and_not_saved_before_it_is_verified
 
 
 @pytest.mark.usefixtures("later")
-def test_once_half_of_a_source_is_restored_the_rest_is_served_with_it(
-    tmp_path: Path, path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_module, "_STEP", 2)
-    root = (tmp_path / "skills").resolve()
-    for number in range(20):
-        write_skill(root, f"skill-{number:02}")
-    saved(Source(root), path)
-    machine = Environment(os="linux", has_bin=lambda _: True)
-    library = Library([Source(root)], lambda: machine, index=SourceIndex(path, least=0), later=True)
-    sizes = list[int]()
-    while not library.is_complete:
-        library.load(0)
-        sizes.append(len(library.catalog.skills))
-    # The root is an entry, too.
-    assert [size for size in sizes if size < 20] == [1, 3, 5, 7, 9]
-
-
-@pytest.mark.usefixtures("later")
 def test_what_a_restored_skill_costs_does_not_grow_with_the_source(
     tmp_path: Path, write_skill: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
