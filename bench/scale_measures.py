@@ -86,9 +86,9 @@ class Start(NamedTuple):
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process so far."""
+    """Return the processor time so far of a process, and of those that it started and that have ended."""
     times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system)
+    return float(times.user + times.system + times.children_user + times.children_system)
 
 
 def settle(pid: int) -> float:

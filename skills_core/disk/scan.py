@@ -64,6 +64,9 @@ def share_walked(tree: Tree, folder: str) -> float:
     return share + width
 
 
+_FEW_SKILLS = 8
+
+
 class _BoundReachedError(Exception):
     """The bound for folders, or for entries in all folders, is reached."""
 
@@ -237,6 +240,26 @@ class Walk:
                 waiting.extend([join(folder, name) for name in reversed(listing.folders)])
         self._record_beyond_bounds(beyond)
 
+    def divide(self, enough: int, most: int) -> list[str]:
+        """List folders breadth first until there are `enough` to scan one by one; return these, sorted.
+
+        None of them is in a skill or in another one; the tree has the listings of those above. There may be fewer: at
+        most `most` folders are listed, and none after a few skills, as most that have skills have no other folders.
+        """
+        found, waiting = list[str](), deque([""])
+        while waiting and most and len(found) < _FEW_SKILLS and len(found) + len(waiting) < enough:
+            folder, most = waiting.popleft(), most - 1
+            try:
+                listing = None if self._is_too_deep(folder) else self._enter(folder)
+            except _BoundReachedError:
+                return []
+            if listing is not None and find_main(listing) is not None:
+                self.tree.drop(folder)
+                found.append(folder)
+            elif listing is not None:
+                waiting.extend([join(folder, name) for name in listing.folders])
+        return sorted([*found, *waiting])
+
     def scan_breadth_first(self) -> None:
         """Scan the whole source; at a bound, the deepest folders are left out."""
         waiting = deque([""])
@@ -358,7 +381,7 @@ class Walk:
         Raises:
             _BoundReachedError: the bound is reached.
         """
-        left = self.source.bounds.entries - self.tree.entries
+        left = max(0, self.source.bounds.entries - self.tree.entries)
         found = list(islice(entries, left + 1))
         if len(found) > left:
             self.tree.entries += left

@@ -17,6 +17,7 @@ from skills_core.disk.tree import Tree
 from skills_core.layered import Layered, differing
 from skills_core.loading.discovery import (
     LoadedSource,
+    divided,
     enclosing,
     load_in_parts,
     load_source,
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill, SkillContent
 
 
-_HALF_RESTORED: Final = 0.25
-# The share of a load at which half of what the index has is restored; the other half of the load is the comparison.
+_RESTORING: Final = 0.5
+_SHARING: Final = 0.85
+# The share of a load that it takes to restore what the index has, or to let several processes load it. The rest is the
+# comparison, and what is loaded then.
 
 _STAGE: Final = 5_000
 # Folders that are loaded between two writes to the index: a second or two of work. Each write copies what is loaded.
@@ -151,7 +154,6 @@ class Library:
         exclusion. What `index` has of a source is compared with the files, and not loaded again.
         """
         self.index = index
-        self._index_lock = threading.Lock()
         self._environment = environment
         self._review = review
         self._lock = threading.Lock()
@@ -160,6 +162,7 @@ class Library:
         self._steps: Iterator[Callable[[], list[LoadedSource]]] | None = None
         self._pause: Callable[[], None] | None = None
         self._share: Callable[[], float] = float
+        self._compare_from = _RESTORING
         self._number, self._seconds = 0, [0.0 for _ in self._sources]
         self._is_restored = False
         if later:
@@ -290,11 +293,9 @@ class Library:
             if each.complete:
                 continue
             self._number, self._share = number, float
-            found: Callable[[], LoadedSource] = partial(replace, each, complete=True)
-            for found in self._restored_parts(number, each, restored):
-                # From a half on, the rest takes no longer, and a catalog would soon be made again.
-                if self._share() < _HALF_RESTORED:
-                    yield partial(_with_part, loaded, number, found)
+            for part in self._unverified_parts(number, each, restored):
+                yield partial(_with_part, loaded, number, partial(_unverified, part))
+            found: Callable[[], LoadedSource] = partial(replace, restored.get(number, each), complete=False)
             if number not in restored:
                 for found in self._loaded_parts(each):
                     yield partial(_with_part, loaded, number, found)
@@ -313,17 +314,28 @@ class Library:
         if self._pause is not None:
             self._pause()
 
-    def _restored_parts(
-        self, number: int, each: LoadedSource, restored: dict[int, LoadedSource]
-    ) -> Iterator[Callable[[], LoadedSource]]:
-        """Yield after each step what the index has of a source, and enter the last, if any, under its number."""
-        if self.index is None or each.main_only:
+    def _unverified_parts(self, number: int, each: LoadedSource, restored: dict[int, LoadedSource]) -> Iterator[Part]:
+        """Yield after each step what is known of a source before it is compared, and enter the whole under its number.
+
+        That is what the index has of it, or what several processes load of a large one.
+        """
+        if each.main_only:
             return
-        part = None
-        for part in self.index.restore_in_parts(each.source):
-            self._share = partial(_half, part.share)
-            yield partial(_unverified, part)
+        part, self._compare_from = None, _RESTORING
+        for part in self.index.restore_in_parts(each.source) if self.index is not None else ():
+            self._share = partial(_share_between, 0.0, _RESTORING, part.share)
+            # From a half on, the rest takes no longer, and a catalog would soon be made again.
+            if self._share() < _RESTORING / 2:
+                yield part
             self._pause_load()
+        if part is None and (parts := divided(each.source)) is not None:
+            from skills_core.loading.processes import load_with_processes  # noqa: PLC0415 - few sources are large
+
+            self._compare_from = _SHARING
+            for part in load_with_processes(each.source, *parts, self.index):
+                self._share = partial(_share_between, 0.0, _SHARING, part.share)
+                yield part
+                self._pause_load()
         if part is not None and (known := part.source()).tree:
             restored[number] = known
 
@@ -342,9 +354,10 @@ class Library:
             compared += 1
             self._pause_load()
 
-        self._share = lambda: 0.5 + min(1.0, compared / len(known.tree)) / 4
+        middle = (self._compare_from + 1) / 2
+        self._share = partial(_share_between, self._compare_from, middle, lambda: compared / len(known.tree))
         for part in self._kept(reload_in_parts(known, pause=count_and_pause)):
-            self._share = partial(_last_quarter, part.share)
+            self._share = partial(_share_between, middle, 1.0, part.share)
             yield part.source if part.folder is not None else partial(_completed, part)
 
     def _kept(self, parts: Iterable[Part]) -> Iterator[Part]:
@@ -354,8 +367,7 @@ class Library:
             if part.folder is not None:
                 since.add(part.folder)
             if self.index is not None and len(since) >= _STAGE:
-                with self._index_lock:
-                    self.index.save(replace(part.source(), renewed=frozenset(enclosing(since))), self._pause)
+                self.index.save(replace(part.source(), renewed=frozenset(enclosing(since))), self._pause)
                 since.clear()
             yield part
 
@@ -388,10 +400,9 @@ class Library:
     def save_index(self, pause: Callable[[], None] | None = None) -> None:
         """Bring the index up to date with what is loaded now; `pause` may block to let others work."""
         if self.index is not None:
-            with self._index_lock:
-                for loaded in self._loaded:
-                    if loaded.complete:
-                        self.index.save(loaded, pause)
+            for loaded in self._loaded:
+                if loaded.complete:
+                    self.index.save(loaded, pause)
 
     def _with_review(self, before: LoadedSource, reviewed: LoadedSource | None, loaded: LoadedSource) -> LoadedSource:
         """Return a loaded source with reviewed contents; those that did not change keep their review.
@@ -467,13 +478,8 @@ def _completed(part: Part) -> LoadedSource:
     return whole if whole.complete else replace(whole, complete=True)
 
 
-def _half(share: Callable[[], float]) -> float:
-    # Comparing what was restored with the disk takes about as long again.
-    return share() / 2
-
-
-def _last_quarter(share: Callable[[], float]) -> float:
-    return 0.75 + share() / 4
+def _share_between(begin: float, end: float, share: Callable[[], float]) -> float:
+    return begin + min(1.0, share()) * (end - begin)
 
 
 def _with_part(loaded: list[LoadedSource], number: int, part: Callable[[], LoadedSource]) -> list[LoadedSource]:

@@ -20,9 +20,10 @@ import hashlib
 import logging
 import sqlite3
 import sys
+import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -34,7 +35,7 @@ import yaml
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import is_private, make_private
 from skills_core.disk.tree import Tree, join, parent
-from skills_core.loading.discovery import LoadedSource, Part
+from skills_core.loading.discovery import LoadedSource, Part, enclosing
 
 if TYPE_CHECKING:
     from skills_core.disk.sources import Source
@@ -81,6 +82,10 @@ _DAMAGED: Final = frozenset(
 # With `SQLITE_ERROR`, a table or a column is missing.
 
 
+Row = tuple[str, int, bytes]
+"""An entry in a file: its place, its checksum and its record."""
+
+
 class IndexState(NamedTuple):
     """What an index has: its file, the bytes of it, and the number of entries; None if it cannot be read."""
 
@@ -92,7 +97,7 @@ class IndexState(NamedTuple):
 class SourceIndex:
     """The index in one file, which other processes may use at the same time; nothing here raises.
 
-    `restore` and `save` may be called from any thread, one at a time.
+    All methods may be called from any thread.
     """
 
     def __init__(self, path: Path, program: str = "", *, least: int = WORTHWHILE) -> None:
@@ -102,6 +107,7 @@ class SourceIndex:
         self._least = least
         self._held: dict[Source, LoadedSource] = {}
         self._has_failed = False
+        self._writing = threading.Lock()
 
     def restore(self, source: Source) -> LoadedSource | None:
         """Return a source as it was loaded last, to be compared with the disk; None if nothing is known of it."""
@@ -163,8 +169,33 @@ class SourceIndex:
         Its `renewed` must be of all loads since one that the file had. One that is not complete is a stage of a load:
         what is known by then is kept, and the next start loads the rest.
         """
-        if self._has_failed and not loaded.complete:
-            return
+        with self._writing:
+            if loaded.complete or not self._has_failed:
+                self._save(loaded, pause)
+
+    def add(self, source: Source, rows: Iterable[Row]) -> None:
+        """Add entries of a source, as `rows_below` makes them, to those that the file has."""
+        with self._writing:
+            if self._has_failed:
+                return
+            try:
+                if not is_private(self.path):
+                    make_private(self.path)
+                with closing(self._connect()) as connection:
+                    connection.executescript(_TABLES)
+                    with connection:
+                        connection.execute(_ADD, (self.key_of(source), time.time()))
+                        number = self._number(connection, source)
+                        connection.executemany(_WRITE, [(number, *row) for row in rows])
+            except (OSError, sqlite3.Error, UnicodeError) as error:
+                self._note(error)
+
+    def hold(self, loaded: LoadedSource) -> None:
+        """Note that all entries of a source were added as they are."""
+        if not self._has_failed:
+            self._held[loaded.source] = loaded
+
+    def _save(self, loaded: LoadedSource, pause: Callable[[], None] | None) -> None:
         source = loaded.source
         before = self._held.get(source)
         if before is loaded or loaded.main_only or (before is None and not self.keeps(loaded)):
@@ -270,6 +301,16 @@ class SourceIndex:
         return hashlib.sha256(b"\0".join((options, self._program.encode(), _modules()))).hexdigest()
 
 
+def rows_below(loaded: LoadedSource, folders: Iterable[str]) -> list[Row]:
+    """Return the entries of a source that are not above `folders`, as a file has them, those above others first."""
+    from skills_core.loading.records import encoded  # noqa: PLC0415 - few users have an index
+
+    above = enclosing(map(parent, folders))
+    places = [each for each in _differences(None, loaded) if each[0] not in above and _is_text(each[0])]
+    records = ((place, encoded(loaded, inside)) for place, inside in sorted(places))
+    return [(place, zlib.crc32(record), record) for place, record in records if record]
+
+
 def _is_text(place: str) -> bool:
     """Tell whether a path is not one of bytes, which SQLite cannot hold as text."""
     try:
@@ -300,7 +341,10 @@ def _modules() -> bytes:
 def _differences(before: LoadedSource | None, loaded: LoadedSource) -> Iterator[tuple[str, list[str]]]:
     """Yield the entries that are to be written, each with the folders in it; one without folders is gone."""
     known = before or LoadedSource(loaded.source, Tree())
-    waiting = {*known.tree, *loaded.tree} if before is None or loaded.renewed is None else set(loaded.renewed)
+    if before is None:
+        waiting = {*loaded.tree}
+    else:
+        waiting = set(_changes(before, loaded) if loaded.renewed is None else loaded.renewed)
     now, then = _Entries(loaded), _Entries(known)
     seen, done = set[str](), set[str]()
     while waiting:
@@ -317,6 +361,14 @@ def _differences(before: LoadedSource | None, loaded: LoadedSource) -> Iterator[
                 waiting.update(each for each in (*below, *former) if each not in seen)
             if folders != former or any(_differs(known, loaded, each) for each in folders):
                 yield entry, folders
+
+
+def _changes(before: LoadedSource, loaded: LoadedSource) -> Iterator[str]:
+    """Yield the folders and places whose listings, contents or texts are not as before."""
+    yield from loaded.tree.differing(before.tree)
+    for now, then in ((loaded.contents, before.contents), (loaded.texts, before.texts)):
+        yield from now.keys() ^ then.keys()
+        yield from (place for place, each in now.items() if then.get(place, each) is not each)
 
 
 class _Entries:

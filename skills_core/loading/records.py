@@ -166,13 +166,15 @@ _DEFAULTS: Final = {
 class Restoration:
     """What entries of a source hold, without those that are torn, or do not belong to one tree."""
 
-    def __init__(self, source: Source) -> None:
-        """Begin without entries."""
+    def __init__(self, source: Source, top: Tree | None = None) -> None:
+        """Begin without entries, or with the listings of folders above them."""
         self._source = source
-        self._tree = Tree()
+        self._tree = Tree(top)
         self._contents: dict[str, SkillContent] = {}
         self._documents: dict[str, SkillContent] = {}
         self._texts: dict[str, SkillFile] = {}
+        self.is_empty = True
+        """Whether no entry was added, or none was whole."""
 
     def add(self, place: object, checksum: object, record: object) -> None:
         """Add an entry; those of the folders above, which decide what is a skill in this one, come before it."""
@@ -187,6 +189,7 @@ class Restoration:
             return
         if entry.place != place:
             return
+        self.is_empty = False
         for folder, listing in entry.listings:
             tree.enter(folder, listing)
             tree.entries += len(listing.file_names) + len(listing.folders) + len(listing.refused)
@@ -208,6 +211,12 @@ class Restoration:
         branch = Branch(paths, fingerprints, folders, own)
         self._tree.add_branch(place, branch)
         self._tree.entries += branch.entries
+
+    @property
+    def is_beyond_bounds(self) -> bool:
+        """Whether more folders or entries were added than the source may have."""
+        bounds = self._source.bounds
+        return len(self._tree) > bounds.folders or self._tree.entries > bounds.entries
 
     def loaded(self) -> LoadedSource:
         """Return what is restored so far, which further entries do not change; it is not known to be complete."""
