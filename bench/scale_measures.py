@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -86,9 +86,13 @@ class Start(NamedTuple):
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the processor time so far of a process, and of those that it started and that have ended."""
-    times = psutil.Process(pid).cpu_times()
-    return float(times.user + times.system + times.children_user + times.children_system)
+    """Return the processor time so far of a process and of all that it started."""
+    seconds, process = 0.0, psutil.Process(pid)
+    for each in (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            times = each.cpu_times()
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return float(seconds)
 
 
 def settle(pid: int) -> float:

@@ -42,6 +42,9 @@ _MOST_PROCESSES: Final = 4
 _BATCH: Final = 32
 # Folders in a message.
 
+_BEGINNING: Final = 16
+# To start the processes takes about as long as they need for so many messages.
+
 _AHEAD: Final = 8
 # Messages to each process whose entries are not restored yet: to publish what is loaded may take seconds.
 
@@ -84,7 +87,8 @@ def load_with_processes(
             if index is not None and (len(new) >= _STAGE or number == len(batches)):
                 index.add(source, new)
                 new.clear()
-            yield Part(restoration.loaded, partial(float, number / len(batches)))
+            share = (number + _BEGINNING) / (len(batches) + _BEGINNING)
+            yield Part(restoration.loaded, partial(float, share))
             if restoration.is_beyond_bounds:
                 break
     if not restoration.is_empty:
