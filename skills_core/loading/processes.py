@@ -15,13 +15,15 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import cycle
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, Final, cast
 
 from msgspec import MsgspecError, msgpack
@@ -120,17 +122,21 @@ def _entries(source: Source, batches: Iterable[list[str]], count: int) -> Genera
             loaders = [stack.enter_context(closing(_Loader(source))) for _ in range(count)]
         except (OSError, UnicodeError):
             return
-        ahead = deque[Future[list[Row]]]()
-        for number, batch in enumerate(batches):
-            ahead.append(loaders[number % count].load(batch))
+        ahead = deque[_Loader]()
+        for loader, batch in zip(cycle(loaders), batches, strict=False):
+            loader.folders.put(batch)
+            ahead.append(loader)
             if len(ahead) >= _AHEAD * count:
-                yield ahead.popleft().result()
+                yield ahead.popleft().rows.get()
         while ahead:
-            yield ahead.popleft().result()
+            yield ahead.popleft().rows.get()
 
 
 class _Loader:
-    """A process that loads folders of a source, and the thread that talks to it; one that has ended returns nothing."""
+    """A process that loads folders of a source, and the thread that talks to it.
+
+    What is put into `folders` is answered in `rows`: empty if it is lost, as is all else once the process has ended.
+    """
 
     def __init__(self, source: Source) -> None:
         """Start the process.
@@ -139,40 +145,44 @@ class _Loader:
             OSError: it cannot be started.
             UnicodeError: the source has a path that is not text.
         """
-        message = msgpack.encode(source, enc_hook=str)
+        self.folders: SimpleQueue[list[str] | None] = SimpleQueue()
+        self.rows: SimpleQueue[list[Row]] = SimpleQueue()
+        self._source = msgpack.encode(source, enc_hook=str)
+        self._root = printable(str(source.root))
+        self._is_closed = False
         # `-P`: a folder that the user works in may have a package of the same name.
         command = [sys.executable, "-P", "-c", _START, str(_PACKAGE)]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)  # noqa: S603
-        self._questions, self._answers = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
-        self._root = printable(str(source.root))
-        self._is_closed = False
-        self._thread = ThreadPoolExecutor(1, "load")
-        self._thread.submit(_send, self._questions, message)
+        # The end of this process does not wait for it.
+        self._thread = threading.Thread(target=self._talk, name="load", daemon=True)
+        self._thread.start()
 
-    def load(self, folders: list[str]) -> Future[list[Row]]:
-        """Load folders with all below, after those of before; the result is empty if they are lost."""
-        return self._thread.submit(self._load, folders)
-
-    def _load(self, folders: list[str]) -> list[Row]:
-        try:
-            _send(self._questions, msgpack.encode(folders))
-            return _decode_rows(_receive(self._answers))
-        except (OSError, EOFError, ValueError, MsgspecError):
-            if not self._is_closed:
-                message = "a process that loads skills of %s has failed; what it had to load is loaded without it"
-                logger.info(message, self._root)
-            return []
+    def _talk(self) -> None:
+        questions, answers = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        has_failed = False
+        with suppress(OSError), questions, answers:
+            for number, folders in enumerate(iter(self.folders.get, None)):
+                rows: list[Row] = []
+                try:
+                    if not number:
+                        _send(questions, self._source)
+                    _send(questions, msgpack.encode(folders))
+                    rows = _decode_rows(_receive(answers))
+                except (OSError, EOFError, ValueError, MsgspecError):
+                    if not has_failed and not self._is_closed:
+                        message = "a process that loads skills of %s has failed; this one loads what is missing"
+                        logger.info(message, self._root)
+                    has_failed = True
+                self.rows.put(rows)
 
     def close(self) -> None:
-        """End the process, and give up what it was to load."""
+        """End the process and the thread, and give up what is not loaded."""
         self._is_closed = True
         self._process.kill()
-        self._thread.shutdown(cancel_futures=True)
+        self.folders.put(None)
+        self._thread.join()
         self._process.wait()
-        for stream in (self._questions, self._answers):
-            with suppress(OSError):
-                stream.close()
 
 
 def main() -> None:
