@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
     from skills_core.live.library import Change, Library
-    from skills_core.skills.skill import SkillFile
 
 logger = logging.getLogger(__name__)
 
@@ -245,12 +244,10 @@ def _causes(before: Skill, after: Skill) -> Iterator[str]:
     is_same_body = _is_same_body(before, after)
     if not is_same_body:
         yield "instructions"
-    files, mains = (before.content.files, after.content.files), (before.content.main, after.content.main)
-    main_paths = {main.path for main in mains if main is not None}
-    paths = sorted({*files[0], *files[1]} - main_paths)
-    changes = (_file_change(path, *(each.get(path) for each in files)) for path in paths)
-    yield from _cut([each for each in changes if each], "files")
-    if mains[0] != mains[1] and is_same_body and old == new:
+    was, now = before.content, after.content
+    paths = sorted({*was.files.differing(now.files)} - {was.main_path, now.main_path})
+    yield from _cut([_file_change(path, was.files, now.files) for path in paths], "files")
+    if was.main != now.main and is_same_body and old == new:
         yield "spelling of its frontmatter"
 
 
@@ -267,10 +264,10 @@ def _is_same_body(before: Skill, after: Skill) -> bool:
     return old == new
 
 
-def _file_change(path: str, before: SkillFile | None, after: SkillFile | None) -> str:
-    if before is None or after is None:
-        return f"{path} {'added' if before is None else 'removed'}"
-    return path if before.digest != after.digest else ""
+def _file_change(path: str, before: Container[str], after: Container[str]) -> str:
+    if path in before and path in after:
+        return path
+    return f"{path} {'removed' if path in before else 'added'}"
 
 
 def _cut(names: Sequence[str], kind: str) -> Iterator[str]:

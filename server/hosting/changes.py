@@ -86,16 +86,11 @@ def _differ(describe: Any, old: Skill | None, new: Skill | None) -> bool:  # noq
 
 def _updated_uris(old: Skill | None, new: Skill | None) -> Iterator[str]:
     """Yield the URIs of files that were added, removed or changed."""
-    if old is not None and new is not None:
-        before, now = _digests(old), _digests(new)
-        yield from (uri for uri in {**before, **now} if before.get(uri) != now.get(uri))
+    if old is not None and new is not None and old.path == new.path:
+        yield from map(new.file_uri, old.content.files.differing(new.content.files))
     else:
         # A load adds thousands of skills.
         yield from (skill.file_uri(path) for skill in (old, new) if skill is not None for path in skill.content.files)
-
-
-def _digests(skill: Skill) -> dict[str, str]:
-    return {skill.file_uri(path): file.digest for path, file in skill.content.files.items()}
 
 
 MAX_CHANGES = 200

@@ -303,19 +303,19 @@ class Host:
                 begin = perf_counter()
                 try:
                     # What is skipped may have changed although no skill has.
-                    change = await self._take_over(
-                        partial(self.library.reload, paths, self.background.pause), log_change
-                    )
+                    change = await self._take_over(partial(self.library.reload, paths, self.background.pause))
+                    # A checkout changes thousands of skills: what the log says of them takes a second.
+                    await anyio.to_thread.run_sync(log_change, change)
                     self._failed = False
                 finally:
                     self.reloads = self.reloads.after(perf_counter() - begin, failed=self._failed)
                     self._note_unread()
                 return change
 
-    async def _take_over(self, load: Callable[[], Change], log: Callable[[Change], None] = lambda _: None) -> Change:
+    async def _take_over(self, load: Callable[[], Change]) -> Change:
         """Answer from what `load`, run in a thread, makes the catalog, and announce how that differs."""
         with left_alone(), self._views.held():
-            change = await anyio.to_thread.run_sync(_logged, load, log)
+            change = await anyio.to_thread.run_sync(load)
             # A catalog of touched files is another one, and equal: views compare their own parts of it.
             if change.after is not change.before:
                 await self._views.prepare(change)
@@ -414,13 +414,6 @@ class Host:
                 await self.try_reload(changed)
                 if self.library.roots != roots:
                     return
-
-
-def _logged(load: Callable[[], Change], log: Callable[[Change], None]) -> Change:
-    # A checkout changes thousands of skills: what the log says of them takes a second.
-    change = load()
-    log(change)
-    return change
 
 
 @contextmanager

@@ -505,13 +505,20 @@ def _depth(skills: Iterable[Skill]) -> int:
 def _revised(
     values: tuple[_T, ...], gone: Sequence[_T], come: Sequence[_T], order: Callable[[_T], Any]
 ) -> tuple[_T, ...]:
-    """Return values sorted by `order` without the first ones and with the others."""
+    """Return values sorted by `order`, in which no two are alike, without the first ones and with the others."""
     if not gone and not come:
         return values
     result = list(values)
+    joining = {order(each): each for each in come}
     for each in gone:
-        del result[bisect_left(result, order(each), key=order)]
-    for each in come:
+        place = order(each)
+        at = bisect_left(result, place, key=order)
+        # Most changes are edits: what comes takes the place of what goes, and nothing behind it moves.
+        if (instead := joining.pop(place, None)) is not None:
+            result[at] = instead
+        else:
+            del result[at]
+    for each in joining.values():
         insort(result, each, key=order)
     return tuple(result)
 

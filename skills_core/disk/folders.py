@@ -29,6 +29,9 @@ CLAUDE_SKILLS = ".claude/skills"
 MAIN_FILE_LOWERCASE = "skill.md"
 """The main file of a folder that has no `SKILL.md`."""
 
+MAIN_FILES = (MAIN_FILE, MAIN_FILE_LOWERCASE)
+"""The names of main files, the one that wins first."""
+
 DOCUMENTS_FOLDER = ".skills"
 """A hidden folder that is scanned: each Markdown file in it may be a skill."""
 
@@ -250,7 +253,7 @@ def find_main(listing: Listing) -> str | None:
     A main file that is a link or a special file makes the folder an invalid skill.
     """
     refused = [name for name, _ in listing.refused]
-    return next((name for name in (MAIN_FILE, MAIN_FILE_LOWERCASE) if listing.has_file(name) or name in refused), None)
+    return next((name for name in MAIN_FILES if listing.has_file(name) or name in refused), None)
 
 
 def list_folder(

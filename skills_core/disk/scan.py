@@ -117,20 +117,20 @@ def _brought_up_to_date(source: Source, before: Tree, pause: Callable[[], None] 
     if source.gitignore or source.follow_symlinks or before.bounded:
         return None
     devices = noting_devices()
-    changed, seen, waiting = list[str](), 0, [""]
+    root, changed, seen, waiting = str(source.root), list[str](), 0, [""]
     while waiting:
         folder = waiting.pop()
         if pause is not None:
             pause()
         if (branch := before.branches.get(folder)) is not None:
-            seen += 1 + len(branch.folder_names)
-            changed += [join(folder, each) for each in branch.outdated(f"{source.root}/{folder}", devices)]
+            seen += len(branch)
+            changed += [join(folder, each) for each in branch.outdated(f"{root}/{folder}", devices)]
             continue
         listing = before.get(folder)
         if listing is None:
             return None
         seen += 1
-        if not listing.is_current(f"{source.root}/{folder}", devices):
+        if not listing.is_current(f"{root}/{folder}", devices):
             changed.append(folder)
         waiting += [join(folder, name) for name in listing.folders]
     if seen != len(before):

@@ -6,12 +6,13 @@ A path is relative to the root and has `/` as separator; `""` is the root itself
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, MutableMapping
+from collections.abc import Callable, Container, Iterator, Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any, Final, TypeVar, overload
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import FINGERPRINT_SIZE, packed_fingerprint
-from skills_core.disk.folders import Listing, find_main
+from skills_core.disk.folders import MAIN_FILES, Listing, find_main
 from skills_core.layered import Layered
 from skills_core.sharing import shared
 from skills_core.values import value_type
@@ -99,6 +100,10 @@ class Branch:
         """Tell whether the path is that of the folder, `""`, or of one in it."""
         return not path or f"{_NUL}{path}{_NUL}" in f"{_NUL}{self.folders}"
 
+    def has_file(self, path: str) -> bool:
+        """Tell whether the path is that of a file."""
+        return f"{_NUL}{path}{_NUL}" in self.paths
+
     def outdated(self, path: str, devices: Container[int]) -> list[str]:
         """Return the folders of which `Listing.is_current` is false; `path` is that of the folder itself."""
         try:
@@ -140,6 +145,12 @@ def _starts(fingerprints: bytes) -> range:
     return range(0, len(fingerprints), FINGERPRINT_SIZE)
 
 
+@lru_cache(maxsize=2)
+def _unpacked(branch: Branch) -> Mapping[str, Listing]:
+    """Return the listings of a branch; those who walk ask for one folder after the other, often of two trees."""
+    return branch.listings()
+
+
 class Tree(MutableMapping[str, Listing]):
     """The listings of a source's folders, by path.
 
@@ -161,8 +172,6 @@ class Tree(MutableMapping[str, Listing]):
         self.plain: Layered[str, Listing] = Layered(None if known is None else known.plain)
         self.branches: Layered[str, Branch] = Layered(None if known is None else known.branches)
         self.packed: int = 0 if known is None else known.packed
-        # The branch that was unpacked last: those who walk ask for one of its folders after the other.
-        self._last: tuple[Branch, dict[str, Listing]] | None = None
         self.faulty: set[str] = set(known.faulty) if known is not None else set()
         self.refusing: set[str] = set(known.refusing) if known is not None else set()
         self.linking: set[str] = set(known.linking) if known is not None else set()
@@ -238,11 +247,18 @@ class Tree(MutableMapping[str, Listing]):
             branch, below = self._branch_with(key)
             if branch is None:
                 return default
-            last = self._last
-            if last is None or last[0] is not branch:
-                last = self._last = branch, branch.listings()
-            return last[1][below]
+            return _unpacked(branch)[below]
         return found
+
+    def main_of(self, folder: str) -> str | None:
+        """Return the name of a folder's main file, as `find_main` does; None if the tree does not have the folder."""
+        listing = self.plain.get(folder)
+        if listing is not None:
+            return find_main(listing)
+        branch, below = self._branch_with(folder)
+        if branch is None:
+            return None
+        return next((name for name in MAIN_FILES if branch.has_file(join(below, name))), None)
 
     def __contains__(self, folder: object) -> bool:
         return isinstance(folder, str) and (folder in self.plain or self._branch_with(folder)[0] is not None)
@@ -293,7 +309,7 @@ class Tree(MutableMapping[str, Listing]):
         branch = self.branches.get(folder)
         if branch is not None:
             # First the listings: at each moment a reader finds all.
-            for below, listing in branch.listings().items():
+            for below, listing in _unpacked(branch).items():
                 self.plain[join(folder, below)] = listing
             del self.branches[folder]
             self.packed -= len(branch)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
 from skills_core.disk.files import Reader
-from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
+from skills_core.disk.folders import EVALS, MAIN_FILES, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.links import LinkIndex
 from skills_core.disk.scan import Walk, locate, rescan, scan, share_walked
@@ -271,8 +271,6 @@ def _is_stub_at(reader: Reader, location: Location) -> bool:
 
 _AT_ROOT_ONLY = "SOUL.MD"
 
-_MAIN_FILES = frozenset({MAIN_FILE, MAIN_FILE_LOWERCASE})
-
 _SUPPORTING_FOLDERS = frozenset({"references", "agents", "scripts"})
 # Folders below `.skills` and `.claude/skills` whose Markdown files are supporting files.
 
@@ -280,10 +278,10 @@ _BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 # Build output, which may hold copies of convention files.
 
 
-def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
+def find_documents(source: Source, tree: Tree, folder: str) -> Iterator[tuple[str, SkillKind]]:
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
     # Most folders have no such file, and this is asked of every folder.
-    named = [name for name in tree[folder].file_names if name.lower().endswith(".md") and name not in _MAIN_FILES]
+    named = [name for name in tree[folder].file_names if name.lower().endswith(".md") and name not in MAIN_FILES]
     if not named or source.kinds <= {SkillKind.FOLDER}:
         return
     parts = {part.lower() for part in folder.split("/")}
@@ -309,9 +307,9 @@ def _is_wanted(source: Source, folder: str, name: str, kind: SkillKind, *, below
     return False
 
 
-def _is_in_skill(tree: Mapping[str, Listing], folder: str) -> bool:
+def _is_in_skill(tree: Tree, folder: str) -> bool:
     above = folder
-    while not find_main(tree[above]):
+    while tree.main_of(above) is None:
         if not above:
             return False
         above = above.rpartition("/")[0]
@@ -348,13 +346,8 @@ def reload_source(
         reading = SourceReading(loaded.source, tree, reader, paths, loaded.unread, loaded.main_only)
         loading = _Loading(loaded, reading, *known, touched)
         uncovered = _uncovered(loaded.tree, tree, stale)
-        for folder in stale | uncovered:
-            if pause is not None:
-                pause()
-            loading.load_folder(folder)
-        if loaded.source.kinds != {SkillKind.FOLDER}:
-            for folder in stale | uncovered | _referring(loaded.documents):
-                loading.load_documents(folder)
+        for folder in _inmost_first(stale | uncovered | _referring(loaded.documents)):
+            loading.load(folder, pause)
     return _finish(loading)
 
 
@@ -432,7 +425,8 @@ class _Loading:
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
-        known = self.before.tree.get(folder)
+        # No file of a skill is a document, so what is packed had none.
+        known = self.before.tree.plain.get(folder)
         for name in known.file_names if known is not None else ():
             place = join(folder, name)
             self.entered.add(place)
@@ -452,7 +446,7 @@ class _Loading:
 
 
 def _is_skill_folder(source: Source, tree: Tree, folder: str) -> bool:
-    is_main = folder in tree and find_main(tree[folder]) is not None and SkillKind.FOLDER in source.kinds
+    is_main = SkillKind.FOLDER in source.kinds and tree.main_of(folder) is not None
     return is_main and not _is_input_of_tests(tree, folder)
 
 
@@ -466,8 +460,8 @@ def _is_input_of_tests(tree: Tree, folder: str) -> bool:
     parts = folder.split("/")
     return any(
         part.casefold() == EVALS
-        and find_main(tree["/".join(parts[:number])])
-        and not find_main(tree["/".join(parts[: number + 1])])
+        and tree.main_of("/".join(parts[:number]))
+        and not tree.main_of("/".join(parts[: number + 1]))
         for number, part in enumerate(parts[:-1])
     )
 
@@ -488,7 +482,7 @@ def _uncovered(before: Tree, after: Tree, folders: Iterable[str]) -> set[str]:
     found: set[str] = set()
     for folder in folders:
         # What is below a folder that came or went came or went itself.
-        if folder in before and folder in after and find_main(before[folder]) != find_main(after[folder]):
+        if folder in before and folder in after and before.main_of(folder) != after.main_of(folder):
             waiting = [folder]
             while waiting:
                 current = waiting.pop()
@@ -539,8 +533,7 @@ def _may_differ(loading: _Loading) -> bool:
     """Tell whether problems outside of skills may have changed."""
     if loading.touched is None or "" not in loading.tree or "" not in loading.before.tree:
         return True
-    listings = (tree.get(folder) for tree in (loading.before.tree, loading.tree) for folder in loading.touched)
-    return any(listing is not None and listing.refused for listing in listings)
+    return not all(map(loading.touched.isdisjoint, (loading.before.tree.refusing, loading.tree.refusing)))
 
 
 def problems_of(source: Source, tree: Tree, contents: Mapping[str, SkillContent]) -> tuple[Diagnostic, ...]:

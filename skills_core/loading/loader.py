@@ -294,11 +294,11 @@ def load_content(load: SourceReading, folder: str, before: SkillContent | None) 
     # In one pass: each file is looked up, and there may be thousands.
     reading = SkillReading(load, folder, dict(before.files.items()) if before else {})
     instructions = _load_main(reading, main, before)
-    former = before.main if before is not None else None
-    if before is not None and former is not None and former.path != main and _is_pending(reading, main, instructions):
+    former = before.main_path if before is not None else None
+    if before is not None and former is not None and former != main and _is_pending(reading, main, instructions):
         # A new main file replaces the former one only when it can be read.
-        main, instructions = former.path, before.instructions
-        reading.files[main] = former
+        main, instructions = former, before.instructions
+        reading.files[main] = before.files[main]
     if load.main_only:
         files, main_path = reading.result(main)
         notes = capped(reading.notes)
@@ -326,7 +326,7 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
             Severity.WARNING, Reason.FILE_NAME_CASE, f"the file is named {main}, which not every host finds", main
         )
     listed = listing.file(main)
-    known = before.instructions if before and before.main and before.main.path == main else None
+    known = before.instructions if before is not None and before.main_path == main else None
     # Only a listed file can be unchanged: a refused entry may have its name.
     if known is not None and listed is not None and reading.keep(main, listed[1]):
         return known

@@ -179,7 +179,8 @@ class Restoration:
     def add(self, place: object, checksum: object, record: object) -> None:
         """Add an entry; those of the folders above, which decide what is a skill in this one, come before it."""
         tree = self._tree
-        if not isinstance(place, str) or place in tree or (place and parent(place) not in tree):
+        # An entry has all folders of a skill, so there is none inside of what is packed.
+        if not isinstance(place, str) or place in tree.plain or (place and parent(place) not in tree.plain):
             return
         if not isinstance(record, bytes) or zlib.crc32(record) != checksum:
             return

@@ -245,6 +245,14 @@ class SkillFiles(Mapping[str, SkillFile]):
         """Tell whether these are equal files with the same fingerprints, equally settled."""
         return isinstance(other, SkillFiles) and self.packed == other.packed
 
+    def differing(self, other: SkillFiles) -> Iterator[str]:
+        """Yield the paths of the files that only one of these has, or that differ."""
+        if self._paths == other._paths and self._records == other._records:
+            return
+        mine = dict(zip(self, self._compared(), strict=True))
+        others = dict(zip(other, other._compared(), strict=True))
+        yield from (path for path in {**mine, **others} if mine.get(path) != others.get(path))
+
     def _compared(self) -> Iterator[tuple[Any, ...]]:
         """Yield the fields of each file that equality compares, apart from its path."""
         return ((sha256, size, text) for sha256, size, text, _ in _RECORD.iter_unpack(self._records))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
-from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, Listing
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, Listing, find_main
 from skills_core.disk.tree import Branch, Tree, join, parent
 
 _FOLDERS = ("", "a", "a/b", "a/b/c", "a/b/c/a", "a/c", "ab", "b", "b/a", "b/a/a")
@@ -47,7 +47,8 @@ def _agrees(tree: Tree, plain: dict[str, Listing]) -> bool:
         and len(tree) == len(plain)
         and {*tree} == {*plain}
         and all((each in tree) == (each in plain) and tree.get(each) == plain.get(each) for each in _FOLDERS)
-        and tree.linking == {folder for folder, listing in plain.items() if listing.refused}
+        and all(tree.main_of(each) == (find_main(plain[each]) if each in plain else None) for each in _FOLDERS)
+        and tree.refusing == tree.linking == {folder for folder, listing in plain.items() if listing.refused}
     )
 
 

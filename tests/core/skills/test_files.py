@@ -46,6 +46,14 @@ def test_files_are_the_mapping_that_they_were_made_of(files: list[SkillFile], ot
     assert SkillFiles(*packed.packed).is_read_as(packed)
 
 
+@given(st.lists(_files, unique_by=lambda file: file.path), st.lists(_files, unique_by=lambda file: file.path))
+def test_files_differ_that_only_one_has_or_whose_bytes_are_others(one: list[SkillFile], more: list[SkillFile]) -> None:
+    was = {file.path: file for file in one}
+    now = {**dict([*was.items()][: len(more)]), **{file.path: file for file in more}}
+    differing = SkillFiles.of(was.values()).differing(SkillFiles.of(now.values()))
+    assert [*differing] == [path for path in {**was, **now} if was.get(path) != now.get(path)]
+
+
 def test_a_path_with_nul_is_none_of_two_paths() -> None:
     file = SkillFile("a", 0, bytes(32), True, Fingerprint(bytes(32)), True)
     packed = SkillFiles.of([file, replace(file, path="b")])

@@ -116,7 +116,33 @@ def test_the_list_for_unknown_clients_differs_with_the_number_of_skills(
     assert before.tools(before.default_layout) != after.tools(after.default_layout)
 
 
-async def test_requests_are_answered_until_a_change_is_loaded_and_logged(
+async def test_requests_are_answered_until_a_change_is_loaded(
+    skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go = threading.Event(), threading.Event()
+    make_skill("one", "old")
+    host = host_of(skills)
+    reload = host.library.reload
+
+    def slow(*args: Any) -> Change:
+        change = reload(*args)
+        began.set()
+        assert go.wait(60)
+        return change
+
+    monkeypatch.setattr(host.library, "reload", slow)
+    before = host.view_called(COMMON_VIEW)
+    make_skill("one", "new")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(host.reload)
+        await anyio.to_thread.run_sync(began.wait, 60)
+        assert host.view_called(COMMON_VIEW) is before
+        go.set()
+    (skill,) = host.view_called(COMMON_VIEW).catalog.active
+    assert skill.description == "new"
+
+
+async def test_clients_are_told_of_a_change_before_it_is_logged(
     skills: Path, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     began, go = threading.Event(), threading.Event()
@@ -127,16 +153,14 @@ async def test_requests_are_answered_until_a_change_is_loaded_and_logged(
 
     monkeypatch.setattr(hosting, "log_change", log)
     make_skill("one", "old")
-    host = host_of(skills)
-    before = host.view_called(COMMON_VIEW)
+    host, told = host_of(skills), list[ServerEvent]()
+    host.feed(COMMON_VIEW).subscribe(told.append)
     make_skill("one", "new")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(host.reload)
         await anyio.to_thread.run_sync(began.wait, 60)
-        assert host.view_called(COMMON_VIEW) is before
+        assert ResourceUpdated("skill://one/SKILL.md") in told
         go.set()
-    (skill,) = host.view_called(COMMON_VIEW).catalog.active
-    assert skill.description == "new"
 
 
 @pytest.mark.parametrize("count", [49, 60, 230])
