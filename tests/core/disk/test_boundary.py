@@ -300,7 +300,7 @@ def test_no_spelling_of_a_uri_but_its_case_finds_another_file(text: str, library
         assert folder.path in {"one", "one/inner"}
         assert unquote(text).casefold() == f"skill://{folder.path}"
     held = catalog.skill("one").content.files
-    assert text not in held or catalog.file_of(catalog.skill("one"), text) is held[text]
+    assert text not in held or catalog.file_of(catalog.skill("one"), text) == held[text]
 
 
 @posix
