@@ -153,7 +153,8 @@ class AuditSink:
         noted = noted_request(request)
         if noted is None:
             return
-        if not _is_limited(noted):
+        # A login that fails because the identity provider does not answer costs its sender nothing either.
+        if noted.event is not _LOGIN_REFUSED and request.decision not in _REFUSED:
             self._write(noted)
             return
         record = record_of(noted)
@@ -187,11 +188,6 @@ class AuditSink:
         alike.last = record
         alike.left += 1
         return False
-
-
-def _is_limited(noted: NotedRequest) -> bool:
-    # A login that fails because the identity provider does not answer costs its sender nothing either.
-    return noted.event is _LOGIN_REFUSED or noted.request.decision in _REFUSED
 
 
 logger = logging.getLogger(__name__)

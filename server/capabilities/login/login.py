@@ -253,7 +253,8 @@ class Login:
     async def _verify(self, scope: Scope) -> LoginToken | LoginRefusal:
         text = _text(scope)
         if not text:
-            return LoginRefusal.MALFORMED if _headers(scope) else LoginRefusal.MISSING
+            is_given = any(name == _HEADER for name, _ in scope["headers"])
+            return LoginRefusal.MALFORMED if is_given else LoginRefusal.MISSING
         try:
             token = await self.verify_token(text, address_of(scope))
         except ProviderUnavailableError:
@@ -304,13 +305,9 @@ def _record(scope: Scope, notes: Notes, refusal: LoginRefusal) -> RequestRecord:
     )
 
 
-def _headers(scope: Scope) -> list[bytes]:
-    return [value for name, value in scope["headers"] if name == _HEADER]
-
-
 def _text(scope: Scope) -> str:
     """Return the text of the bearer token of a request, empty if it does not have exactly one."""
-    headers = _headers(scope)
+    headers = [value for name, value in scope["headers"] if name == _HEADER]
     scheme, _, given = headers[0].decode("latin-1").partition(" ") if len(headers) == 1 else ("", "", "")
     text: str = given.strip(" \t")
     return text if scheme.lower() == "bearer" and " " not in text and "," not in text else ""
