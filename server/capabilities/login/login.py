@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -338,7 +337,7 @@ class RequireLogin:
         user = token.user
         headers = [header for header in scope["headers"] if header[0] != _HEADER]
         response: OpenResponse = scope[RESPONSE_KEY]
-        response.instead = partial(self._refuse, scope)
+        response.instead = self._refuse
         login.end_with(token, text, response.scope)
         outer = auth_context_var.set(user)
         try:
@@ -347,10 +346,10 @@ class RequireLogin:
             auth_context_var.reset(outer)
             del login.open[response.scope]
 
-    async def _refuse(self, request: Scope, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request whose token has ended before its answer began."""
         # The token may be as good as before, but the provider is away.
-        refusal = await self._login.authenticate(request)
+        refusal = await self._login.authenticate(scope)
         refusal = refusal if isinstance(refusal, LoginRefusal) else LoginRefusal.INVALID
         await self._login.challenges.response(refusal)(scope, receive, send)
 
