@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from server.access import Principal, PrincipalKind
 from server.capabilities.auditlog.audit_log import AuditLog, AuditSink, NotedRequest, record_of
-from server.capabilities.auditlog.records import AuditEvent, AuditRecord
+from server.capabilities.auditlog.records import AuditEvent, AuditRecord, timestamp
 from server.requests import ADMIN_METHOD, LOGIN_METHOD, Client, RequestDecision, RequestReason, RequestRecord, Use
 from tests.capabilities.auditlog.helpers import audit_record
 
@@ -183,3 +184,9 @@ def test_a_number_of_refusals_is_written_after_its_minute_without_another_reques
         now[0] = 60.0
         assert counted.wait(60)
     assert [each.count for each in found[100:]] == [50]
+
+
+def test_a_record_of_a_request_has_its_time_in_the_form_of_all_records() -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, 250_000, UTC)
+    found = record_of(NotedRequest(moment.timestamp(), AuditEvent.ACTIVATION, request(skill="a", use=Use.ACTIVATED)))
+    assert found.when == timestamp(moment) == "2026-01-02T03:04:05.250Z"
