@@ -34,17 +34,11 @@ class TokenBucket:
 
     def take(self, now: float) -> float:
         """Take a token and return 0; if there is none, return the seconds until there is one."""
-        self._refill(now)
-        if self.tokens < 1:
-            return (1 - self.tokens) / self.rate
-        self.tokens -= 1
-        return 0.0
+        tokens = min(self.burst, self.tokens + (now - self.at) * self.rate)
+        self.at = now
+        self.tokens = tokens - 1 if tokens >= 1 else tokens
+        return 0.0 if tokens >= 1 else (1 - tokens) / self.rate
 
     def is_full(self, now: float) -> bool:
         """Tell whether all tokens have come back."""
-        self._refill(now)
-        return self.tokens >= self.burst
-
-    def _refill(self, now: float) -> None:
-        self.tokens = min(self.burst, self.tokens + (now - self.at) * self.rate)
-        self.at = now
+        return self.tokens + (now - self.at) * self.rate >= self.burst

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -69,6 +68,7 @@ class AdmittedRequest:
     `size` is the length of its body in bytes: until it is read, the most that it may have.
     """
 
+    principal: Key
     account: _Account
     size: int
 
@@ -136,7 +136,7 @@ class PrincipalLimits:
             raise LimitExceededError(LimitReason.RATE, message, seconds)
         account.running += 1
         account.size += size
-        return AdmittedRequest(account, size)
+        return AdmittedRequest(principal, account, size)
 
     def _opened(self, principal: Key, now: float) -> _Account:
         if len(self._accounts) >= MAX_ACCOUNTS:
@@ -252,9 +252,9 @@ _LATE_SECONDS: Final = 0.005
 
 _MOST_EXTENSIONS: Final = 50
 
-_FREE_SECONDS: Final = 0.0005
+FREE_SECONDS: Final = 0.0005
 _PAUSES: Final = 40
-"""After a request that costs more than `_FREE_SECONDS` to read, the next turn of its principal waits for so many times
+"""After a request that costs more than `FREE_SECONDS` to read, the next turn of its principal waits for so many times
 as long: expensive requests of one principal keep the event loop busy for a fortieth of the time at most."""
 
 _MAX_PAUSE_SECONDS: Final = 5.0
@@ -269,7 +269,7 @@ class _Lane:
 
     taken: bool = True
     turn: Turn | None = None
-    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None
 
     def look(self) -> None:
@@ -285,10 +285,12 @@ class Turn:
     A turn within another one, `outer`, ends that too, and leaves the pause after it to that.
     """
 
-    def __init__(self, lane: _Lane, end: Callable[[float], None]) -> None:
-        """Call `end` with the cost when the turn in a lane is over."""
+    def __init__(self, turns: RequestTurns, principal: Key, lane: _Lane) -> None:
+        """Begin the turn of a request of a principal, which has this lane."""
+        self._turns = turns
+        self._principal = principal
         self._lane = lane
-        self._end: Callable[[float], None] | None = end
+        self._is_over = False
         self.outer: Turn | None = None
         self._extensions = 0
         self._due = 0.0
@@ -307,13 +309,11 @@ class Turn:
 
     def end(self) -> None:
         """Let the next request begin."""
-        end, self._end = self._end, None
-        if end is None:
+        if self._is_over:
             return
-        if self.outer is None:
-            end(self.cost)
-        else:
-            end(0.0)
+        self._is_over = True
+        self._turns.ended(self._principal, self._lane, self.cost if self.outer is None else 0.0)
+        if self.outer is not None:
             self.outer.cost = self.cost
             self.outer.end()
 
@@ -335,6 +335,7 @@ class RequestTurns:
 
     def __init__(self) -> None:
         self._lanes: dict[Key, _Lane] = {}
+        self._ended: list[tuple[Key, _Lane]] = []
 
     async def begin(self, principal: Key) -> Turn:
         """Wait for the turn of a request, in the order of arrival; the caller ends it."""
@@ -344,7 +345,7 @@ class RequestTurns:
         elif lane.taken or lane.waiting:
             await self._wait(principal, lane)
         lane.taken = True
-        lane.turn = turn = Turn(lane, lambda cost: self._ended(principal, lane, cost))
+        lane.turn = turn = Turn(self, principal, lane)
         return turn
 
     @asynccontextmanager
@@ -371,21 +372,30 @@ class RequestTurns:
                     lane.waiting.remove(mine)
             raise
 
-    def _ended(self, principal: Key, lane: _Lane, cost: float) -> None:
+    def ended(self, principal: Key, lane: _Lane, cost: float) -> None:
+        """Let the next request of a lane begin, after a turn of this cost."""
         lane.turn = None
-        loop = asyncio.get_running_loop()
-        if cost <= _FREE_SECONDS and lane.waiting:
+        if cost > FREE_SECONDS:
+            pause = min(_PAUSES * cost, _MAX_PAUSE_SECONDS)
+            asyncio.get_running_loop().call_later(pause, self._next, principal, lane)
+        elif lane.waiting:
             # It runs behind those of others that are ready.
             self._next(principal, lane)
-        elif cost <= _FREE_SECONDS:
-            # Not at once: most requests are answered in one step, and requests that became ready meanwhile come first.
-            loop.call_soon(self._next, principal, lane)
         else:
-            loop.call_later(min(_PAUSES * cost, _MAX_PAUSE_SECONDS), self._next, principal, lane)
+            # Not at once: most requests are answered in one step, and requests that became ready meanwhile come first.
+            # One callback serves all turns that end before it: one for each costs as much as the rest of a turn.
+            if not self._ended:
+                asyncio.get_running_loop().call_soon(self._next_of_ended)
+            self._ended.append((principal, lane))
+
+    def _next_of_ended(self) -> None:
+        ended, self._ended = self._ended, []
+        for principal, lane in ended:
+            self._next(principal, lane)
 
     def _next(self, principal: Key, lane: _Lane) -> None:
         while lane.waiting:
-            first = lane.waiting.popleft()
+            first = lane.waiting.pop(0)
             if not first.done():
                 first.set_result(None)
                 return
@@ -423,7 +433,10 @@ class MeteredWork:
             except StopIteration:
                 return
             finally:
-                self.seconds += self._since(begin)
+                seconds = time.perf_counter() - begin
+                # Others may have had the processor during a long step.
+                is_long = seconds >= _EXACT_SECONDS
+                self.seconds += min(seconds, time.thread_time() - self._last[1]) if is_long else seconds
             try:
                 given, step = (yield wanted), self._work.send
             except GeneratorExit:
@@ -431,8 +444,3 @@ class MeteredWork:
                 raise
             except BaseException as error:  # noqa: BLE001 - the coroutine decides what to do with it
                 given, step = error, self._work.throw
-
-    def _since(self, begin: float) -> float:
-        """Return the seconds of a step: those of the processor if it was long, in which others may have had it too."""
-        seconds = time.perf_counter() - begin
-        return seconds if seconds < _EXACT_SECONDS else min(seconds, time.thread_time() - self._last[1])

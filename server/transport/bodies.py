@@ -14,8 +14,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from server.access import principal_of_scope
-from server.limits.principal_limits import MeteredWork, RequestTurns
+from server.limits.principal_limits import FREE_SECONDS, MeteredWork, RequestTurns
 from server.requests import HTTP_METHOD, RequestDecision, RequestReason, RequestRecord, address_of
+from server.transport.event_streams import RESPONSE_KEY
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest, Turn
     from server.requests import Records
+    from server.transport.event_streams import OpenResponse
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +107,9 @@ _SECONDS_A_VALUE: Final = 5e-7
 _SECONDS_AN_ESCAPE: Final = 2e-8
 """What it takes to receive, check and parse them, about."""
 
+_MAX_FREE: Final = int(FREE_SECONDS / (_SECONDS_A_BYTE + _SECONDS_A_VALUE))
+"""A body of so few bytes has no cost, whatever is in it."""
+
 _TOO_LARGE: Final = 413
 _TIMEOUT: Final = 408
 _BAD_REQUEST: Final = 400
@@ -165,34 +170,32 @@ class RequestBodies:
             logger.info("request of %s ended: its client hung up before it was complete", _name_of(scope))
 
     async def _serve_in_turns(self, turns: RequestTurns, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = principal_of_scope(scope)
-        key = principal.kind, principal.subject
+        admitted: AdmittedRequest = scope[ADMITTED_KEY]
+        principal = admitted.principal
         body, is_complete = await self._read(scope, receive, min(LARGE_BODY, self._max_bytes))
         if is_complete:
-            await self._serve_in_turn(await turns.begin(key), body, scope, receive, send)
+            admitted.resize(len(body))
+            await self._serve_in_turn(await turns.begin(principal), body, scope, receive, send)
             return
-        async with self._large.turn(key) as large:
+        async with self._large.turn(principal) as large:
             body += (await self._read(scope, receive, self._max_bytes, len(body)))[0]
-            turn = await turns.begin(key)
+            admitted.resize(len(body))
+            turn = await turns.begin(principal)
             turn.outer = large
             await self._serve_in_turn(turn, body, scope, receive, send)
 
     async def _serve_in_turn(self, turn: Turn, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        async def ending(message: Message) -> None:
-            await send(message)
-            if message["type"] == "http.response.start":
-                turn.end()
-
-        turn.cost = _cost_of(body)
+        response: OpenResponse = scope[RESPONSE_KEY]
+        response.on_start = turn.end
+        turn.cost = _cost_of(body) if len(body) > _MAX_FREE else 0.0
         turn.begin_work()
-        work = MeteredWork(self._checked(body, scope, receive, ending))
+        work = MeteredWork(self._checked(body, scope, receive, send))
         try:
             await work
         finally:
             turn.end()
-            admitted: AdmittedRequest | None = scope.get(ADMITTED_KEY)
-            if admitted is not None:
-                admitted.charge(work.seconds)
+            admitted: AdmittedRequest = scope[ADMITTED_KEY]
+            admitted.charge(work.seconds)
 
     async def _checked(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         check_body(body, self._max_values)

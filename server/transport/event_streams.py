@@ -35,7 +35,7 @@ _TICK_SECONDS = 0.05
 _RESUMES = "last-event-id"
 # The header by which a client asks for the events behind one that it has received.
 
-_METHOD, _LISTEN = "mcp-method", "subscriptions/listen"
+_LISTENS = (b"mcp-method", b"subscriptions/listen")
 # The header of the modern era that names the method; the SDK refuses a request that has another one.
 
 
@@ -48,7 +48,7 @@ class OpenResponse:
     """The progress of one response, and the scope of its request; `is_listener` marks the GET stream of a session.
 
     A layer ends the response by cancelling the scope: a scope of its own would cost each request as much again. If
-    nothing has been sent by then, `instead` answers.
+    nothing has been sent by then, `instead` answers. When the head of the response is sent, `on_start` is called.
     """
 
     is_listener: bool
@@ -57,6 +57,7 @@ class OpenResponse:
     complete: bool = False
     stopped: bool = False
     instead: ASGIApp | None = None
+    on_start: Callable[[], None] | None = None
 
     def stop(self) -> None:
         """End the response because the server stops."""
@@ -67,6 +68,8 @@ class OpenResponse:
         """Note the progress that a message makes."""
         if message["type"] == "http.response.start":
             self.started = True
+            if self.on_start is not None:
+                self.on_start()
         elif message["type"] == "http.response.body":
             self.complete = not message.get("more_body", False)
 
@@ -86,8 +89,7 @@ class EventStreams:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        session = headers.get("mcp-session-id", "") if scope["method"] == "GET" else ""
+        session = Headers(scope=scope).get("mcp-session-id", "") if scope["method"] == "GET" else ""
         response = OpenResponse(is_listener=session != "")
 
         async def tracked_send(message: Message) -> None:
@@ -100,7 +102,7 @@ class EventStreams:
             with response.scope:
                 if response.is_listener:
                     await self._listen(session, scope, receive, tracked_send)
-                elif headers.get(_METHOD) == _LISTEN:
+                elif _LISTENS in scope["headers"]:
                     await self._subscribe(scope, receive, tracked_send)
                 else:
                     await self._app(scope, receive, tracked_send)

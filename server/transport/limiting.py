@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from server.requests import (
     RequestRecord,
     address_of,
 )
-from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, header_of, pause_before_refusal
+from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, pause_before_refusal
 from server.transport.profiles import NAMED_SESSION_KEY
 from server.transport.sessions import SESSION_VERSIONS
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from server.access import Principal
     from server.config.settings.limits import LimitSettings
-    from server.limits.principal_limits import AdmittedRequest, Key
+    from server.limits.principal_limits import Key
 
 
 logger = logging.getLogger(__name__)
@@ -80,32 +80,34 @@ class Limiting:
         principal = principal_of_scope(scope)
         key = principal.kind, principal.subject
         # The SDK reads the first of repeated headers too.
-        session, version = header_of(scope, _SESSION.encode()), header_of(scope, _VERSION)
+        headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         try:
-            with self._limits.admitted(key, self._size(scope)) as admitted:
-                inner, receiving = {**scope, ADMITTED_KEY: admitted}, _measured(receive, admitted)
-                if session is None and version not in SESSION_VERSIONS:
-                    await self._app(inner, receiving, send)
+            with self._limits.admitted(key, self._size(headers)) as admitted:
+                scope[ADMITTED_KEY] = admitted
+                session, version = headers.get(_SESSION.encode()), headers.get(_VERSION)
+                if session is None and version is not None and version.decode("latin-1") not in SESSION_VERSIONS:
+                    await self._app(scope, receive, send)
                 else:
-                    with self._in_session(key, session, scope, send) as sending:
-                        await self._app(inner, receiving, sending)
+                    named = None if session is None else session.decode("latin-1")
+                    with self._in_session(key, named, scope, send) as sending:
+                        await self._app(scope, receive, sending)
         except LimitExceededError as error:
             logger.info("request refused: limit of %s", error.limit)
             self._record(scope, LIMIT_METHOD, RequestReason.LIMIT)
             await pause_before_refusal()
-            await _refusal(error, is_large=self._size(scope) > LARGE_BODY)(scope, receive, send)
+            await _refusal(error, is_large=self._size(headers) > LARGE_BODY)(scope, receive, send)
 
     def ended(self, principal: Principal, session: str) -> None:
         """Note that a session has ended by itself, before the time for which it may be idle was over."""
         self._sessions.end((principal.kind, principal.subject), session)
 
-    def _size(self, scope: Scope) -> int:
+    def _size(self, headers: Mapping[bytes, bytes]) -> int:
         """Return how many bytes the body of a request has, or may have if it does not say."""
-        length = header_of(scope, b"content-length") or ""
-        if length.isascii() and length.isdigit():
+        length = headers.get(b"content-length", b"")
+        if length.isdigit():
             # The server reads no more of a longer one.
             return min(int(length[:_MAX_DIGITS]), self._largest)
-        return 0 if header_of(scope, b"transfer-encoding") is None else self._largest
+        return self._largest if b"transfer-encoding" in headers else 0
 
     @contextmanager
     def _in_session(self, principal: Key, session: str | None, scope: Scope, send: Send) -> Iterator[Send]:
@@ -150,22 +152,6 @@ class Limiting:
             await send(message)
 
         return ending
-
-
-def _measured(receive: Receive, admitted: AdmittedRequest) -> Receive:
-    """Return `receive`, which tells the size of the body once it is read."""
-    size = 0
-
-    async def measuring() -> Message:
-        nonlocal size
-        message = await receive()
-        if message["type"] == "http.request":
-            size += len(message.get("body", b""))
-            if not message.get("more_body", False):
-                admitted.resize(size)
-        return message
-
-    return measuring
 
 
 def _record(request_id: str, scope: Scope, method: str, reason: RequestReason) -> RequestRecord:

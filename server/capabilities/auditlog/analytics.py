@@ -16,6 +16,7 @@ import re
 import secrets
 import sqlite3
 import threading
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -27,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from server.capabilities.auditlog.records import AuditLogError, bounded
+from server.capabilities.auditlog.records import AuditLogError, bounded, timestamp_of
 from server.requests import RequestDecision, Use
 from skills_core.disk.files import Location, open_to_change, read_bounded
 from skills_core.disk.writing import PRIVATE, write_file
@@ -65,8 +66,7 @@ USES: Final = frozenset({UsageEvent.ACTIVATED, UsageEvent.READ, UsageEvent.RAN})
 """The events that are successful uses of a skill."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(NamedTuple):
     """What is counted: equal uses are one row. `user` is not stored as it is."""
 
     day: str
@@ -223,8 +223,12 @@ _MAX_ROWS: Final = 50_000
 _MAX_CLIENTS: Final = 100
 # Names of clients that are told apart; the clients choose them.
 _OTHER: Final = "other"
+_DAY: Final = len("2026-01-01")
 _NOT_IN_NAMES: Final = re.compile(r"[^\w .@/+\[\]-]+")
 _EVENTS: Final = {Use.ACTIVATED: UsageEvent.ACTIVATED, Use.READ: UsageEvent.READ, Use.RAN: UsageEvent.RAN}
+_UNSUCCESSFUL: Final = {RequestDecision.FAILED: UsageEvent.FAILED, RequestDecision.DENIED: UsageEvent.DENIED}
+_ALLOWED: Final = RequestDecision.ALLOWED
+# Members of an enum are looked up slowly.
 
 
 class Analytics:
@@ -248,13 +252,14 @@ class Analytics:
             events.append((record.skill, event))
         if not events:
             return
-        day, client = datetime.now(UTC).date().isoformat(), self._client(record.client.name)
+        day, client = timestamp_of(time.time())[:_DAY], self._client(record.client.name)
         user = f"{record.principal.kind}:{record.principal.subject}"
         with self._changed:
             for skill, event in events:
                 row = Counted(day, skill, event, client, user)
-                if row in self._new or len(self._new) < _MAX_ROWS:
-                    self._new[row] += 1
+                number = self._new.get(row, 0)
+                if number or len(self._new) < _MAX_ROWS:
+                    self._new[row] = number + 1
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -307,12 +312,6 @@ def _shown_client(name: str) -> str:
 
 
 def _event_of(record: RequestRecord) -> UsageEvent | None:
-    match record.decision:
-        case RequestDecision.ALLOWED:
-            return None if record.use is None else _EVENTS[record.use]
-        case RequestDecision.FAILED:
-            return UsageEvent.FAILED
-        case RequestDecision.DENIED:
-            return UsageEvent.DENIED
-        case RequestDecision.INVALID:
-            return None
+    if record.decision is _ALLOWED:
+        return None if record.use is None else _EVENTS[record.use]
+    return _UNSUCCESSFUL.get(record.decision)

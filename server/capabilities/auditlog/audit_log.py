@@ -21,12 +21,19 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from msgspec import structs
 
-from server.capabilities.auditlog.log_folder import LogFile, contents, fields_of, last_day, prepare, remove
-from server.capabilities.auditlog.records import AuditEvent, AuditLogError, AuditRecord, bounded, timestamp
+from server.capabilities.auditlog.log_folder import LogFile, contents, last_day, prepare, remove
+from server.capabilities.auditlog.records import (
+    AuditEvent,
+    AuditLogError,
+    AuditRecord,
+    bounded,
+    timestamp,
+    timestamp_of,
+)
 from server.listing.resources import EXTRA_URIS
 from server.listing.tools import TOOL_MODULES
 from server.requests import ADMIN_METHOD, LOGIN_METHOD, RequestDecision, RequestReason, RequestRecord, Use
@@ -41,37 +48,56 @@ _RUN_TOOLS: Final = frozenset(name for each in TOOL_MODULES if each.run for name
 _ADMIN_TOOLS: Final = frozenset(name for each in TOOL_MODULES for name in each.administrative)
 _ATTEMPTS: Final = frozenset({RequestReason.UNKNOWN_SKILL, RequestReason.UNKNOWN_FILE, RequestReason.UNKNOWN_TOOL})
 
+_LOGIN_REFUSED: Final = AuditEvent.LOGIN_REFUSED
+_REFUSED: Final = frozenset({RequestDecision.DENIED, RequestDecision.INVALID})
+# Members of an enum are looked up slowly.
+
 _WINDOW_SECONDS: Final = 60.0
 _MOST_IN_WINDOW: Final = 100
 _FIRST_STEP: Final = "login_missing"
 # Clients that log in begin with a request without a token.
 
 
-def audit_record(request: RequestRecord) -> AuditRecord | None:
-    """Return what is recorded of a request, None if nothing is."""
+class NotedRequest(NamedTuple):
+    """A request that is recorded, and when it was: in seconds since 1970.
+
+    A request does not wait until its record is made; the thread that writes it does that.
+    """
+
+    when: float
+    event: AuditEvent
+    request: RequestRecord
+
+
+def noted_request(request: RequestRecord) -> NotedRequest | None:
+    """Return what is noted of a request that happens now, None if it is not recorded."""
     event = _event_of(request)
-    if event is None:
-        return None
+    return None if event is None else NotedRequest(time.time(), event, request)
+
+
+def record_of(noted: NotedRequest) -> AuditRecord:
+    """Return the record of a request."""
+    when, event, request = noted
     is_login = event is AuditEvent.LOGIN_REFUSED
     principal = request.principal
     return AuditRecord(
-        when=timestamp(),
+        when=timestamp_of(when),
         event=event,
         principal=None if is_login else bounded(principal.subject),
         kind=None if is_login else principal.kind,
         roles=tuple(filter(None, map(bounded, sorted(principal.roles)[:20]))),
-        client=bounded(" ".join(filter(None, request.client)) or None),
+        client=bounded(" ".join(filter(None, request.client))),
         era=request.era or None,
         # A proxy may have passed on what its client sent.
-        address=bounded(request.address or None),
+        address=bounded(request.address),
         method=bounded(request.method),
-        tool=bounded(request.tool or None),
-        skill=bounded(request.skill or None),
+        tool=bounded(request.tool),
+        skill=bounded(request.skill),
         digest=request.digest or None,
         # With a skill, the target says the same again, except for its files.
-        target=None if request.skill and request.target == request.skill else bounded(request.target or None),
+        target=None if request.skill and request.target == request.skill else bounded(request.target),
         decision=request.decision,
-        reason=bounded(request.reason or None),
+        reason=bounded(request.reason),
         request_id=request.request_id,
     )
 
@@ -112,7 +138,9 @@ class AuditSink:
     cannot log in could fill the disk.
     """
 
-    def __init__(self, write: Callable[[AuditRecord], None], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, write: Callable[[AuditRecord | NotedRequest], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Pass records to `write`."""
         self._write, self._clock = write, clock
         self._window = clock()
@@ -122,10 +150,17 @@ class AuditSink:
 
     def __call__(self, request: RequestRecord) -> None:
         """Record a request."""
-        record = audit_record(request)
+        noted = noted_request(request)
+        if noted is None:
+            return
+        # A login that fails because the identity provider does not answer costs its sender nothing either.
+        if noted.event is not _LOGIN_REFUSED and request.decision not in _REFUSED:
+            self._write(noted)
+            return
+        record = record_of(noted)
         with self._lock:
             self.end_window()
-            if record is not None and (not _is_limited(record) or self._admits(record)):
+            if self._admits(record):
                 self._write(record)
 
     def end_window(self) -> None:
@@ -153,14 +188,6 @@ class AuditSink:
         alike.last = record
         alike.left += 1
         return False
-
-
-def _is_limited(record: AuditRecord) -> bool:
-    # A login that fails because the identity provider does not answer costs its sender nothing either.
-    return record.event is AuditEvent.LOGIN_REFUSED or record.decision in {
-        RequestDecision.DENIED,
-        RequestDecision.INVALID,
-    }
 
 
 logger = logging.getLogger(__name__)
@@ -204,9 +231,10 @@ class AuditLog:
             AuditLogError: the folder cannot be used.
         """
         self._folder, self._retention, self._max = folder, timedelta(days=retention_days), max_waiting
-        self._waiting: deque[dict[str, Any]] = deque()
+        self._waiting: deque[AuditRecord | NotedRequest] = deque()
         self._lost, self._lost_since = 0, ""
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._stopping = False
         self._failing = False
         self._file: LogFile | None = None
@@ -224,15 +252,14 @@ class AuditLog:
         except OSError as error:
             raise AuditLogError(f"{folder}: the audit log cannot be written: {_reason(error)}") from None
 
-    def record(self, record: AuditRecord) -> None:
+    def record(self, record: AuditRecord | NotedRequest) -> None:
         """Note an event; never wait for the disk. Any thread may call this."""
-        fields = fields_of(record)
-        with self._changed:
+        with self._lock:
             if len(self._waiting) >= self._max:
-                self._lost_since = self._lost_since or record.when
+                self._lost_since = self._lost_since or _as_record(record).when
                 self._lost += 1
                 return
-            self._waiting.append(fields)
+            self._waiting.append(record)
             # Waking the thread takes longer than this, so one record wakes it for those that follow.
             if len(self._waiting) in {1, _BATCH}:
                 self._changed.notify()
@@ -282,7 +309,9 @@ class AuditLog:
 
     def _try_to_write(self) -> bool:
         """Write a batch of what waits, and delete old days; return whether the disk took it."""
-        batch = [*islice(self._waiting, _BATCH)]
+        # Other threads append to what waits, but not while a list is made of it.
+        waiting = [*islice(self._waiting, _BATCH)]
+        batch = [_as_record(each) for each in waiting]
         try:
             self._append(batch)
         except (OSError, AuditLogError) as error:
@@ -302,7 +331,7 @@ class AuditLog:
             self._tell_anchor(end.anchor)
             self._told, self._told_at = end, time.monotonic()
 
-    def _append(self, batch: list[dict[str, Any]]) -> None:
+    def _append(self, batch: list[AuditRecord]) -> None:
         today = self._today()
         with self._changed:
             lost, since = self._lost, self._lost_since
@@ -378,11 +407,15 @@ def append_now(folder: Path, record: AuditRecord) -> None:
     try:
         file = LogFile(folder, datetime.now(UTC).date())
         try:
-            file.append_all([fields_of(record)])
+            file.append_all([record])
         finally:
             file.close(ended=file.is_intact())
     except OSError as error:
         raise AuditLogError(f"{folder}: the audit log cannot be written: {_reason(error)}") from None
+
+
+def _as_record(record: AuditRecord | NotedRequest) -> AuditRecord:
+    return record_of(record) if isinstance(record, NotedRequest) else record
 
 
 def _reason(error: OSError | AuditLogError) -> str:

@@ -85,9 +85,9 @@ def anchors_of(text: str) -> Iterator[FileEnd]:
             yield FileEnd(found[1], records, found[3])
 
 
-def chained_line(fields: Mapping[str, Any], seq: int, prev: str) -> tuple[bytes, str]:
-    """Return the line of a record, with its end, and its hash."""
-    body = msgspec.json.encode({"seq": seq, **fields, "prev": prev})
+def chained_line(record: AuditRecord | Mapping[str, Any], seq: int, prev: str) -> tuple[bytes, str]:
+    """Return the line of a record, or of the fields of one, with its end, and its hash."""
+    body = b'{"seq":%d,%s,"prev":"%s"}' % (seq, msgspec.json.encode(record)[1:-1], prev.encode())
     digest = hashlib.sha256(body).hexdigest()
     return b'%s,"hash":"%s"}\n' % (body[:-1], digest.encode()), digest
 
@@ -263,12 +263,6 @@ def _opened(path: str, _: int) -> int:
     return open_to_read(path)
 
 
-def fields_of(record: AuditRecord) -> dict[str, Any]:
-    """Return the fields of a record that have a value."""
-    found: dict[str, Any] = msgspec.to_builtins(record)
-    return found
-
-
 class LogFile:
     """A new file, open for appending; its first record names the ends of the files that were there before."""
 
@@ -321,7 +315,7 @@ class LogFile:
             return False
         return found.st_size == self._lines.size and (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
 
-    def append(self, records: Iterable[Mapping[str, Any]]) -> int:
+    def append(self, records: Iterable[AuditRecord | Mapping[str, Any]]) -> int:
         """Write records, and wait until the disk has them; return how many the file has now.
 
         If it has fewer than were given, or the disk does not confirm them, `fault` says why. What another process may
@@ -341,7 +335,7 @@ class LogFile:
         """Why the file does not have all records of the last call of `append`; None if it has."""
         return self._lines.fault
 
-    def append_all(self, records: Sequence[Mapping[str, Any]]) -> None:
+    def append_all(self, records: Sequence[AuditRecord | Mapping[str, Any]]) -> None:
         """Write records.
 
         Raises:

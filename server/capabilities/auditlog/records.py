@@ -101,12 +101,21 @@ def timestamp(moment: datetime | None = None) -> str:
     return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def bounded(text: object) -> str | None:
-    """Return a name as the log keeps it: of bounded length, and without what has the form of a secret."""
-    if text is None:
-        return None
+def timestamp_of(seconds: float) -> str:
+    """Return a moment in seconds since 1970 in the same form."""
+    return f"{_second_of(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+
+
+@lru_cache(2)
+def _second_of(seconds: int) -> str:
+    # A datetime formats itself slowly, and one second has many requests.
+    return timestamp(datetime.fromtimestamp(seconds, UTC))[: -len(".000Z")]
+
+
+def bounded(text: str) -> str | None:
+    """Return a name as the log keeps it, None if it is empty: bounded, and without what has the form of a secret."""
     # Cut before searching, because a client may send megabytes; what is cut in two is longer than what is kept.
-    return _bounded(str(text)[: 8 * MAX_TEXT])
+    return _bounded(text[: 8 * MAX_TEXT]) if text else None
 
 
 @lru_cache(512)

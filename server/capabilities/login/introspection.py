@@ -8,8 +8,8 @@ from __future__ import annotations
 import ipaddress
 import logging
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,7 +33,7 @@ from server.capabilities.login.token_claims import (
 if TYPE_CHECKING:
     from server.capabilities.login.provider_requests import Provider
     from server.capabilities.login.settings import LoginSettings
-    from server.capabilities.login.token_claims import LoginToken
+    from server.capabilities.login.token_claims import LoginToken, OpenResponses
 
 logger = logging.getLogger(__name__)
 
@@ -152,8 +152,14 @@ class Introspection:
     Valid answers are kept longer: they distinguish the tokens of users from invented ones, and count during an outage.
     """
 
-    def __init__(self, settings: LoginSettings, provider: Provider, refusals: RefusalLog | None = None) -> None:
-        """Ask nothing yet; refused tokens are logged in `refusals`."""
+    def __init__(
+        self,
+        settings: LoginSettings,
+        provider: Provider,
+        refusals: RefusalLog | None = None,
+        responses: OpenResponses | None = None,
+    ) -> None:
+        """Ask nothing yet; refused tokens are logged in `refusals`, and those of `responses` end with their tokens."""
         self._settings = settings
         self._refusals = refusals or RefusalLog()
         self._provider = provider
@@ -163,8 +169,7 @@ class Introspection:
         self._pending: dict[bytes, _Question] = {}
         self._questions = _OpenQuestions()
         self._quiet_until = float("-inf")
-        # The texts of tokens are needed for the questions, and the requests that are open contain them anyway.
-        self._open: dict[str, dict[anyio.CancelScope, LoginToken]] = {}
+        self._responses = {} if responses is None else responses
 
     async def verify(self, text: str, address: str = "") -> LoginToken | None:
         """Return the token if the provider says that it is active and meant for this server.
@@ -205,31 +210,23 @@ class Introspection:
         answer = self._valid.get(digest_of(text))
         return answer.token if answer is not None and answer.fresh_until > time.monotonic() else None
 
-    def end_by_refusal(self, text: str, token: LoginToken, response: anyio.CancelScope) -> Callable[[], None]:
-        """Let the provider end a response that is being sent, by refusing its token or changing what it allows.
-
-        It is not asked any more for this response once the result is called.
-        """
-        responses = self._open.setdefault(text, {})
-        responses[response] = token
-
-        def release() -> None:
-            del responses[response]
-            if not responses:
-                del self._open[text]
-
-        return release
-
     async def run(self) -> None:
-        """Verify the tokens of open responses again and again until cancelled."""
+        """Verify the tokens of open responses again and again until cancelled.
+
+        A response ends when the provider refuses its token, or changes what that allows.
+        """
         while True:
             await anyio.sleep(_CHECK_SECONDS)
-            tokens = iter([*self._open.items()])
+            by_text: dict[str, list[anyio.CancelScope]] = defaultdict(list)
+            for response, (token, text) in self._responses.items():
+                if token.principal.kind is PrincipalKind.OPAQUE:
+                    by_text[text].append(response)
+            tokens = iter(by_text.items())
             async with anyio.create_task_group() as tasks:
-                for _ in range(min(_AT_ONCE, len(self._open))):
+                for _ in range(min(_AT_ONCE, len(by_text))):
                     tasks.start_soon(self._check_each, tokens)
 
-    async def _check_each(self, tokens: Iterator[tuple[str, dict[anyio.CancelScope, LoginToken]]]) -> None:
+    async def _check_each(self, tokens: Iterator[tuple[str, list[anyio.CancelScope]]]) -> None:
         """Check tokens that no other task takes from the same iterator."""
         for text, responses in tokens:
             try:
@@ -237,8 +234,9 @@ class Introspection:
             except ProviderUnavailableError:
                 # Its last answer would have counted for some minutes.
                 found = None
-            for response, token in responses.items():
-                if found is None or _rights(found) != _rights(token):
+            for response in responses:
+                is_open = response in self._responses
+                if is_open and (found is None or _rights(found) != _rights(self._responses[response][0])):
                     response.cancel()
 
     def _last_answer(self, digest: bytes, fault: ProviderUnavailableError) -> LoginToken:

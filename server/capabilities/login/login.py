@@ -8,18 +8,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
-from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from starlette.authentication import AuthCredentials
+from mcp.server.auth.middleware.auth_context import auth_context_var
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
@@ -40,7 +37,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from server.capabilities.login.token_claims import LoginToken
+    from server.capabilities.login.token_claims import LoginToken, OpenResponses
     from server.hosting.host import Host
 
 logger = logging.getLogger(__name__)
@@ -167,11 +164,14 @@ class Login:
         self._scopes = frozenset(settings.required_scopes)
         self.provider = provider or Provider()
         """Asks the identity provider, until `run` ends."""
+        self.open: OpenResponses = {}
+        """The responses that end with their tokens."""
         self._refusals = refusals = RefusalLog()
-        self._static = StaticTokens(TokenFile(tokens), refusals) if settings.tokens else None
+        self._static = StaticTokens(TokenFile(tokens), refusals, self.open) if settings.tokens else None
         self._keys = SigningKeys(settings, self.provider) if settings.issuer is not None else None
         self._jwt = JwtVerifier(settings, self._keys, refusals) if self._keys is not None else None
-        self._introspection = Introspection(settings, self.provider, refusals) if settings.introspection_url else None
+        has_introspection = settings.introspection_url is not None
+        self._introspection = Introspection(settings, self.provider, refusals, self.open) if has_introspection else None
         self.challenges = Challenges(settings)
 
     async def run(self) -> None:
@@ -217,10 +217,6 @@ class Login:
 
     async def authenticate(self, scope: Scope) -> LoginToken | LoginRefusal:
         """Return the token of a request, or why the request is refused."""
-        text = _text(scope)
-        token = None if isinstance(text, LoginRefusal) else self._known(text)
-        if token is not None:
-            return token
         if not self._records.wanted:
             return await self._logged(scope)
         notes = Notes(self._records.new_id(), principal=STRANGER, address=address_of(scope))
@@ -234,7 +230,7 @@ class Login:
             self._records.emit(_record(scope, notes, result))
         return result
 
-    def _known(self, text: str) -> LoginToken | None:
+    def known(self, text: str) -> LoginToken | None:
         """Return the token with this text if it is known to be valid, and sufficient, without asking anybody."""
         verifier = self._verifier_of(text)
         token = None if isinstance(verifier, str) else verifier.known(text)
@@ -242,7 +238,7 @@ class Login:
 
     def _has_scopes(self, token: LoginToken) -> bool:
         # Static tokens have roles instead of scopes.
-        return token.principal.kind is PrincipalKind.TOKEN or self._scopes <= token.principal.scopes
+        return not self._scopes or token.principal.kind is PrincipalKind.TOKEN or self._scopes <= token.principal.scopes
 
     async def _logged(self, scope: Scope) -> LoginToken | LoginRefusal:
         result = await self._verify(scope)
@@ -255,8 +251,9 @@ class Login:
 
     async def _verify(self, scope: Scope) -> LoginToken | LoginRefusal:
         text = _text(scope)
-        if isinstance(text, LoginRefusal):
-            return text
+        if not text:
+            is_given = any(name == _HEADER for name, _ in scope["headers"])
+            return LoginRefusal.MALFORMED if is_given else LoginRefusal.MISSING
         try:
             token = await self.verify_token(text, address_of(scope))
         except ProviderUnavailableError:
@@ -275,31 +272,17 @@ class Login:
     def lasting(self, token: LoginToken, request: Scope) -> Iterator[anyio.CancelScope]:
         """End what happens inside when the token of a request expires or is revoked; yield the scope."""
         with anyio.CancelScope() as scope:
-            release = self.end_with(token, request, scope)
+            self.end_with(token, _text(request), scope)
             try:
                 yield scope
             finally:
-                release()
+                del self.open[scope]
 
-    def end_with(self, token: LoginToken, request: Scope, response: anyio.CancelScope) -> Callable[[], None]:
-        """Let the end of the token of a request end a response, until the result is called."""
-        left = self._seconds_left(token)
-        if left != math.inf:
-            response.deadline = anyio.current_time() + left
-        return self._end_by_revocation(token, request, response)
-
-    def _end_by_revocation(self, token: LoginToken, request: Scope, response: anyio.CancelScope) -> Callable[[], None]:
-        """Let a revocation end a response until the result is called; a JWT cannot be revoked."""
-        if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
-            return self._static.end_by_revocation(token, response)
-        text = _text(request)
-        if (
-            token.principal.kind is not PrincipalKind.OPAQUE
-            or self._introspection is None
-            or isinstance(text, LoginRefusal)
-        ):
-            return lambda: None
-        return self._introspection.end_by_refusal(text, token, response)
+    def end_with(self, token: LoginToken, text: str, response: anyio.CancelScope) -> None:
+        """Let the end of a token with this text end a response, until that is deleted from `open`."""
+        if token.expires_at is not None:
+            response.deadline = anyio.current_time() + self._seconds_left(token)
+        self.open[response] = token, text
 
     def _seconds_left(self, token: LoginToken) -> float:
         if token.expires_at is None:
@@ -321,15 +304,12 @@ def _record(scope: Scope, notes: Notes, refusal: LoginRefusal) -> RequestRecord:
     )
 
 
-def _text(scope: Scope) -> str | LoginRefusal:
+def _text(scope: Scope) -> str:
+    """Return the text of the bearer token of a request, empty if it does not have exactly one."""
     headers = [value for name, value in scope["headers"] if name == _HEADER]
-    if not headers:
-        return LoginRefusal.MISSING
-    scheme, _, given = headers[0].decode("latin-1").partition(" ")
+    scheme, _, given = headers[0].decode("latin-1").partition(" ") if len(headers) == 1 else ("", "", "")
     text: str = given.strip(" \t")
-    if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
-        return LoginRefusal.MALFORMED
-    return text
+    return text if scheme.lower() == "bearer" and " " not in text and "," not in text else ""
 
 
 class RequireLogin:
@@ -341,7 +321,7 @@ class RequireLogin:
 
     def __init__(self, app: ASGIApp, login: Login) -> None:
         """Serve `app` to those who log in."""
-        self._app = AuthContextMiddleware(app)
+        self._app = app
         self._login = login
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -349,24 +329,27 @@ class RequireLogin:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        token = await self._login.authenticate(scope)
+        login, text = self._login, _text(scope)
+        token = (login.known(text) if text else None) or await login.authenticate(scope)
         if isinstance(token, LoginRefusal):
-            await self._login.challenges.response(token)(scope, receive, send)
+            await login.challenges.response(token)(scope, receive, send)
             return
+        user = token.user
         headers = [header for header in scope["headers"] if header[0] != _HEADER]
-        user, credentials = AuthenticatedUser(token), AuthCredentials(token.scopes)
         response: OpenResponse = scope[RESPONSE_KEY]
-        response.instead = partial(self._refuse, scope)
-        release = self._login.end_with(token, scope, response.scope)
+        response.instead = self._refuse
+        login.end_with(token, text, response.scope)
+        outer = auth_context_var.set(user)
         try:
-            await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, send)
+            await self._app({**scope, "headers": headers, "user": user}, receive, send)
         finally:
-            release()
+            auth_context_var.reset(outer)
+            del login.open[response.scope]
 
-    async def _refuse(self, request: Scope, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request whose token has ended before its answer began."""
         # The token may be as good as before, but the provider is away.
-        refusal = await self._login.authenticate(request)
+        refusal = await self._login.authenticate(scope)
         refusal = refusal if isinstance(refusal, LoginRefusal) else LoginRefusal.INVALID
         await self._login.challenges.response(refusal)(scope, receive, send)
 

@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -32,7 +32,7 @@ from skills_core.errors import Fault, FileRefusedError, SkillsError
 if TYPE_CHECKING:
     import os
 
-    from server.capabilities.login.token_claims import LoginToken
+    from server.capabilities.login.token_claims import LoginToken, OpenResponses
 
 logger = logging.getLogger(__name__)
 
@@ -194,8 +194,10 @@ class StaticTokens:
     A new token is accepted at once, and a revoked token is refused about a second later.
     """
 
-    def __init__(self, file: TokenFile, refusals: RefusalLog | None = None) -> None:
-        """Read the file; refused tokens are logged in `refusals`.
+    def __init__(
+        self, file: TokenFile, refusals: RefusalLog | None = None, responses: OpenResponses | None = None
+    ) -> None:
+        """Read the file; refused tokens are logged in `refusals`, and those of `responses` end with their tokens.
 
         Raises:
             TokenFileError: the file cannot be used.
@@ -205,7 +207,7 @@ class StaticTokens:
         self._stamp = self._read_stamp()
         self._tokens = {token.id: token for token in file.tokens()}
         self._revoked: OrderedDict[str, StoredToken] = OrderedDict()
-        self._responses: dict[str, set[anyio.CancelScope]] = {}
+        self._responses = {} if responses is None else responses
         self._looking = anyio.Lock()
         self._looked_at = -math.inf
 
@@ -255,18 +257,6 @@ class StaticTokens:
             why = "it is unknown; see `skillserve token list`"
             self._refusals.token(text, why, name=number if re.fullmatch(_ID, number) else "")
 
-    def end_by_revocation(self, token: LoginToken, response: anyio.CancelScope) -> Callable[[], None]:
-        """Let the revocation of its token end a response that is being sent, until the result is called."""
-        responses = self._responses.setdefault(token.client_id, set())
-        responses.add(response)
-
-        def release() -> None:
-            responses.discard(response)
-            if not responses and self._responses.get(token.client_id) is responses:
-                del self._responses[token.client_id]
-
-        return release
-
     async def run(self) -> None:
         """Follow changes of the file until cancelled."""
         while True:
@@ -293,10 +283,9 @@ class StaticTokens:
 
     def _end_revoked(self) -> None:
         valid = {_client_id(token) for token in self._tokens.values()}
-        for client_id, responses in self._responses.items():
-            if client_id not in valid:
-                for response in responses:
-                    response.cancel()
+        for response, (token, _) in self._responses.items():
+            if token.principal.kind is PrincipalKind.TOKEN and token.client_id not in valid:
+                response.cancel()
 
     def reload_if_changed(self) -> None:
         """Read the file again if it has changed; an invalid file has no valid token."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from server.access import Principal
 
 if TYPE_CHECKING:
+    import anyio
+
     from server.access import PrincipalKind
     from server.capabilities.login.settings import LoginSettings
 
@@ -20,6 +24,15 @@ class LoginToken(AccessToken):
     """An access token of the SDK; `token` is empty, so that nothing after the login can show or pass on the secret."""
 
     principal: Principal
+
+    @cached_property
+    def user(self) -> AuthenticatedUser:
+        """What the SDK knows of the sender of the token: one object for all requests."""
+        return AuthenticatedUser(self)
+
+
+OpenResponses: TypeAlias = "dict[anyio.CancelScope, tuple[LoginToken, str]]"
+"""The scopes of the responses that are being sent, each with the token of its request and the text of that token."""
 
 
 def login_token(principal: Principal, issuer: str) -> LoginToken:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from server.capabilities.auditlog.log_folder import LogFile, fields_of
+from server.capabilities.auditlog.audit_log import noted_request, record_of
+from server.capabilities.auditlog.log_folder import LogFile
 from server.capabilities.auditlog.reading import LogReader, RecordFilter
 from server.capabilities.auditlog.records import AuditEvent, AuditRecord, ChainedRecord, timestamp
 from server.capabilities.auditlog.verification import LogFaultKind, verify_log
+from server.requests import RequestRecord
 
 TODAY = datetime.now(UTC).date()
 
@@ -27,10 +29,16 @@ def activation(skill: str, principal: str = "anna", when: str | None = None) -> 
     )
 
 
+def audit_record(request: RequestRecord) -> AuditRecord | None:
+    """Return what is recorded of a request, None if nothing is."""
+    noted = noted_request(request)
+    return None if noted is None else record_of(noted)
+
+
 def write_file(folder: Path, *skills: str, day: date = TODAY, ended: bool = True) -> Path:
     """Write a file with one activation for each skill; return its path."""
     file = LogFile(folder, day)
-    assert file.append([fields_of(activation(skill)) for skill in skills]) == len(skills)
+    assert file.append([activation(skill) for skill in skills]) == len(skills)
     file.close(ended=ended)
     return folder / str(file.name)
 

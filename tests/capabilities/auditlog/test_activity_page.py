@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from server.capabilities.auditlog.analytics import Counted, UsageEvent, UsageFile
-from server.capabilities.auditlog.log_folder import LogFile, fields_of
+from server.capabilities.auditlog.log_folder import LogFile
 from server.capabilities.auditlog.reading import LogReader, RecordFilter
 from server.capabilities.auditlog.records import AuditEvent, timestamp
 from server.config.machine import state_home
@@ -50,7 +50,7 @@ def log(folder: Path, *skills: str, **more: Any) -> None:
     now = datetime.now(UTC)
     for number, skill in enumerate(skills, 1 - len(skills)):
         record = activation(skill, when=timestamp(now + timedelta(seconds=number)))
-        assert file.append([fields_of(structs.replace(record, **more))]) == 1
+        assert file.append([structs.replace(record, **more)]) == 1
     file.close(ended=True)
 
 

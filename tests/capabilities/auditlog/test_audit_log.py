@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from server.capabilities.auditlog.audit_log import AuditLog, append_now
-from server.capabilities.auditlog.log_folder import LogFile, anchors_of, fields_of
+from server.capabilities.auditlog.log_folder import LogFile, anchors_of
 from server.capabilities.auditlog.reading import LogReader, RecordFilter
 from server.capabilities.auditlog.records import AuditEvent, AuditLogError, bounded, timestamp
 from server.capabilities.auditlog.verification import LogFaultKind, LogVerdict, verify_log
@@ -301,7 +301,7 @@ def test_retention_judges_a_file_of_a_later_day_by_its_last_record(folder: Path)
     files = [LogFile(folder, FUTURE + timedelta(days=more)) for more in range(2)]
     for file, back in zip(files, (40, 20), strict=True):
         when = f"{TODAY - timedelta(days=back)}T12:00:00.000Z"
-        file.append_all([fields_of(activation("a", when=when))])
+        file.append_all([activation("a", when=when)])
         file.close(ended=False)
     write_file(folder, day=TODAY - timedelta(days=1))
     with AuditLog(folder, 30):
@@ -485,7 +485,7 @@ def test_records_are_filtered_by_their_fields_and_times(folder: Path) -> None:
     for number, principal in enumerate(["anna", "ben", "anna"]):
         when = f"{TODAY - timedelta(days=2 - number)}T12:00:00.000Z"
         file = LogFile(folder, TODAY - timedelta(days=2 - number))
-        file.append([fields_of(activation(f"s{number}", principal, when))])
+        file.append([activation(f"s{number}", principal, when)])
         file.close()
 
     def found(**wanted: str) -> list[str | None]:

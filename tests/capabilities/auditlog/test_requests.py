@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from server.access import Principal, PrincipalKind
-from server.capabilities.auditlog.audit_log import AuditLog, AuditSink, audit_record
-from server.capabilities.auditlog.records import AuditEvent, AuditRecord
+from server.capabilities.auditlog.audit_log import AuditLog, AuditSink, NotedRequest, record_of
+from server.capabilities.auditlog.records import AuditEvent, AuditRecord, timestamp
 from server.requests import ADMIN_METHOD, LOGIN_METHOD, Client, RequestDecision, RequestReason, RequestRecord, Use
+from tests.capabilities.auditlog.helpers import audit_record
 
 ANNA = Principal("anna", PrincipalKind.TOKEN, frozenset({"reader"}), client_id="token:0123456789ab")
 
@@ -19,6 +21,13 @@ ANNA = Principal("anna", PrincipalKind.TOKEN, frozenset({"reader"}), client_id="
 def request(**fields: Any) -> RequestRecord:
     given: dict[str, Any] = {"method": "tools/call", "request_id": "x-1", "principal": ANNA, **fields}
     return RequestRecord(**given)
+
+
+class Written(list[AuditRecord]):
+    """What a sink writes, as records."""
+
+    def write(self, record: AuditRecord | NotedRequest) -> None:
+        self.append(record_of(record) if isinstance(record, NotedRequest) else record)
 
 
 RECORDED: list[tuple[dict[str, Any], AuditEvent | None]] = [
@@ -101,8 +110,8 @@ def test_a_refused_login_names_no_principal() -> None:
 
 
 def test_many_refusals_for_one_reason_become_one_record_with_their_number() -> None:
-    now, found = [0.0], list[AuditRecord]()
-    sink = AuditSink(found.append, lambda: now[0])
+    now, found = [0.0], Written()
+    sink = AuditSink(found.write, lambda: now[0])
     refused = request(method=LOGIN_METHOD, decision=RequestDecision.DENIED, reason="login_invalid", address="192.0.2.1")
     for _ in range(1000):
         sink(refused)
@@ -118,8 +127,8 @@ def test_many_refusals_for_one_reason_become_one_record_with_their_number() -> N
 
 
 def test_denials_of_different_users_are_counted_apart_and_uses_are_always_recorded() -> None:
-    found = list[AuditRecord]()
-    sink = AuditSink(found.append, lambda: 0.0)
+    found = Written()
+    sink = AuditSink(found.write, lambda: 0.0)
     for number in range(300):
         other = Principal("ben", PrincipalKind.JWT)
         sink(request(decision=RequestDecision.DENIED, reason="limit", principal=other if number % 3 else ANNA))
@@ -133,8 +142,8 @@ def test_denials_of_different_users_are_counted_apart_and_uses_are_always_record
 
 
 def test_refused_logins_are_limited_whatever_the_reason_of_the_refusal() -> None:
-    found = list[AuditRecord]()
-    sink = AuditSink(found.append, lambda: 0.0)
+    found = Written()
+    sink = AuditSink(found.write, lambda: 0.0)
     for _ in range(1000):
         sink(request(method=LOGIN_METHOD, decision=RequestDecision.FAILED, reason="login_unavailable"))
     sink.flush()
@@ -143,9 +152,9 @@ def test_refused_logins_are_limited_whatever_the_reason_of_the_refusal() -> None
 
 
 def test_a_number_of_refusals_has_the_time_of_the_last_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, found = ["first"], list[AuditRecord]()
-    monkeypatch.setattr("server.capabilities.auditlog.audit_log.timestamp", lambda: now[0])
-    sink = AuditSink(found.append, lambda: 0.0)
+    now, found = ["first"], Written()
+    monkeypatch.setattr("server.capabilities.auditlog.audit_log.timestamp_of", lambda _: now[0])
+    sink = AuditSink(found.write, lambda: 0.0)
     for _ in range(150):
         sink(request(method=LOGIN_METHOD, decision=RequestDecision.DENIED, reason="login_invalid"))
     now[0] = "last"
@@ -159,12 +168,12 @@ def test_a_number_of_refusals_is_written_after_its_minute_without_another_reques
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.capabilities.auditlog.audit_log._IDLE_SECONDS", 0.01)
-    now, found, counted = [0.0], list[AuditRecord](), threading.Event()
+    now, found, counted = [0.0], Written(), threading.Event()
     log = AuditLog(tmp_path / "log", 30)
 
-    def write(record: AuditRecord) -> None:
-        found.append(record)
-        if record.count > 1:
+    def write(record: AuditRecord | NotedRequest) -> None:
+        found.write(record)
+        if found[-1].count > 1:
             counted.set()
 
     sink = AuditSink(write, lambda: now[0])
@@ -175,3 +184,9 @@ def test_a_number_of_refusals_is_written_after_its_minute_without_another_reques
         now[0] = 60.0
         assert counted.wait(60)
     assert [each.count for each in found[100:]] == [50]
+
+
+def test_a_record_of_a_request_has_its_time_in_the_form_of_all_records() -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, 250_000, UTC)
+    found = record_of(NotedRequest(moment.timestamp(), AuditEvent.ACTIVATION, request(skill="a", use=Use.ACTIVATED)))
+    assert found.when == timestamp(moment) == "2026-01-02T03:04:05.250Z"

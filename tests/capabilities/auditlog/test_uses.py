@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 
-from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditEvent, AuditRecord
 from server.requests import RequestDecision, RequestReason
 from skills_core.history.store import open_history
+from tests.capabilities.auditlog.helpers import audit_record
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, modern, modern_headers, serving
 

@@ -8,11 +8,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditEvent
 from server.capabilities.login.static_tokens import TokenFile
 from server.requests import SESSION_METHOD, Records, RequestDecision, RequestReason, RequestRecord
 from server.transport import sessions
+from tests.capabilities.auditlog.helpers import audit_record
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import ACCEPT, PING, bearer, open_session
 

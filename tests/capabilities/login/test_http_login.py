@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from server.capabilities.login.login import Login
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.login.token_claims import login_token
+from server.transport.event_streams import OpenResponse
 from tests.capabilities.login.conftest import ISSUER, JWKS, RSA, FakeProvider, requiring_login
 from tests.capabilities.login.serving import serving
 
@@ -387,3 +389,17 @@ async def test_a_token_that_is_added_while_the_server_runs_works_at_once(skills:
             assert (await client.post(url, json=PING, headers=bearer(text))).status_code != 401
         assert file.revoke("bob")
         assert (await client.post(url, json=PING, headers=bearer(f"sks_{'0' * 12}_x"))).status_code == 401
+
+
+async def test_nothing_of_a_request_waits_for_the_garbage_collector(skills: Path, file: TokenFile) -> None:
+    text = file.add("anna", (), None)
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient(timeout=60) as client:
+        gc.disable()
+        try:
+            for _ in range(20):
+                await client.post(url, headers={**ACCEPT, **bearer(text)}, json=PING)
+            left = sum(isinstance(each, OpenResponse) for each in gc.get_objects())
+        finally:
+            gc.enable()
+    # The connection keeps its last one.
+    assert left <= 2

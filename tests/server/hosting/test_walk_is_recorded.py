@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditRecord
 from server.requests import Records, RequestRecord
+from tests.capabilities.auditlog.helpers import audit_record
 from tests.server.hosting.test_walk import HIDDEN, NAMELESS_TOOLS, everything, methods_of, registered, tools_of
 from tests.server.hosting.two_views import host_of, serving_http
 from tests.server.hosting.walking import Answer, Asker, over_http, probe
