@@ -65,6 +65,7 @@ def share_walked(tree: Tree, folder: str) -> float:
 
 
 _FEW_SKILLS = 8
+# Below them are seldom more folders than in them.
 
 
 class _BoundReachedError(Exception):
