@@ -171,8 +171,16 @@ def _edit(name: str, client: Client, place: Place, roots: list[Path]) -> None:
     _say(name, client, f"one edit: {text}, {cpu / 1e3:.1f} s of processor time")
 
 
+def _rss(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return 0
+
+
 def _say(name: str, client: Client, text: str) -> None:
-    memory = psutil.Process(client.pid).memory_info().rss / 1e6
+    process = psutil.Process(client.pid)
+    memory = sum(_rss(each) for each in (process, *process.children(recursive=True))) / 1e6
     at = time.perf_counter() - client.spawned
     print(f"{name} {at:8.2f} s, CPU {cpu_seconds(client.pid):7.1f} s, RSS {memory:6.0f} MB: {text}", flush=True)
 
