@@ -165,9 +165,10 @@ _MOST_LISTED = 100
 def divided(source: Source) -> tuple[Tree, list[str]] | None:
     """Return folders that can be loaded one by one, and the listings of those above.
 
-    None for a small source, and for one with links or ignore files, where what a folder has depends on others.
+    None for a small source, for one with links or ignore files, where what a folder has depends on others, and for one
+    that is searched for single files alone, of whose folders few have anything to read.
     """
-    if source.barred or source.gitignore or source.follow_symlinks:
+    if source.barred or source.gitignore or source.follow_symlinks or SkillKind.FOLDER not in source.kinds:
         return None
     with Reader() as reader:
         walk = Walk(source, reader, fingerprints=False)

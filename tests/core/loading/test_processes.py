@@ -214,6 +214,7 @@ def test_only_a_source_of_many_independent_folders_is_divided(
         replace(source, gitignore=True),
         replace(source, follow_symlinks=True),
         replace(source, barred=True),
+        replace(source, kinds=frozenset({SkillKind.DOCUMENT})),
         replace(source, root=tmp_path / "missing"),
         replace(source, root=source.root / "a/skill-0"),
     ):
