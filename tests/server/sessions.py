@@ -116,11 +116,11 @@ class Session:
         return sorted(each for each in self.told if each != news)
 
     async def enum(self) -> list[str]:
-        """Return the names that the activation tool currently offers."""
+        """Return the names that the activation tool currently offers; none while no skill is loaded."""
         tools = {tool.name: tool for tool in (await self.client.list_tools()).tools}
         if "activate_skill" not in tools:
             return []
-        names: list[str] = tools["activate_skill"].input_schema["properties"]["name"]["enum"]
+        names: list[str] = tools["activate_skill"].input_schema["properties"]["name"].get("enum", [])
         return names
 
     async def activate(self, name: str, **arguments: Any) -> str:
