@@ -64,10 +64,6 @@ def share_walked(tree: Tree, folder: str) -> float:
     return share + width
 
 
-_FEW_SKILLS = 8
-# Below them are seldom more folders than in them.
-
-
 class _BoundReachedError(Exception):
     """The bound for folders, or for entries in all folders, is reached."""
 
@@ -245,21 +241,20 @@ class Walk:
         """List folders breadth first until there are `enough` to scan one by one; return these, sorted.
 
         None of them is in a skill or in another one; the tree has the listings of those above. There may be fewer: at
-        most `most` folders are listed, and none after a few skills, as most that have skills have no other folders.
+        most `most` folders are listed, and none after a skill, as beside skills are mostly others: so a small library,
+        which clients wait for, has two folders listed in vain.
         """
-        found, waiting = list[str](), deque([""])
-        while waiting and most and len(found) < _FEW_SKILLS and len(found) + len(waiting) < enough:
+        waiting = deque([""])
+        while waiting and most and len(waiting) < enough:
             folder, most = waiting.popleft(), most - 1
             try:
                 listing = None if self._is_too_deep(folder) else self._enter(folder)
             except _BoundReachedError:
                 return []
             if listing is not None and find_main(listing) is not None:
-                self.tree.drop(folder)
-                found.append(folder)
-            elif listing is not None:
-                waiting.extend([join(folder, name) for name in listing.folders])
-        return sorted([*found, *waiting])
+                return []
+            waiting.extend([join(folder, name) for name in listing.folders] if listing is not None else ())
+        return sorted(waiting)
 
     def scan_breadth_first(self) -> None:
         """Scan the whole source; at a bound, the deepest folders are left out."""
