@@ -85,8 +85,8 @@ def load_with_processes(
                 restoration.add(*row)
             if restoration.is_empty:
                 return
-            new += rows
-            if index is not None and (len(new) >= _STAGE or number == len(batches)):
+            new += rows if index is not None else ()
+            if index is not None and len(new) >= _STAGE:
                 index.add(source, new)
                 new.clear()
             share = (number + _BEGINNING) / (len(batches) + _BEGINNING)
@@ -96,6 +96,7 @@ def load_with_processes(
     if not restoration.is_empty:
         whole = _without_missing(restoration, top)
         if index is not None:
+            index.add(source, new)
             index.hold(whole)
         yield Part(lambda: whole, lambda: 1.0)
 
