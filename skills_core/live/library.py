@@ -130,6 +130,13 @@ class Progress(NamedTuple):
         return self.seconds * (1 / self.share - 1) if self.share else 0.0
 
 
+class _Uncompared(NamedTuple):
+    """A source that was not compared with the disk yet, and the share of its load that is done."""
+
+    source: LoadedSource
+    share: float = 0.0
+
+
 class Library:
     """Skills of one or more sources, loaded once and then kept current by `reload`.
 
@@ -162,7 +169,6 @@ class Library:
         self._steps: Iterator[Callable[[], list[LoadedSource]]] | None = None
         self._pause: Callable[[], None] | None = None
         self._share: Callable[[], float] = float
-        self._compare_from = _RESTORING
         self._number, self._seconds = 0, [0.0 for _ in self._sources]
         self._is_restored = False
         if later:
@@ -288,24 +294,25 @@ class Library:
         What the index has of a source is restored, unverified; a source of which it has nothing is loaded at its turn,
         as it may shadow those after it. Then what was restored is compared.
         """
-        loaded, restored = self._loaded, dict[int, LoadedSource]()
+        loaded, restored = self._loaded, dict[int, _Uncompared]()
         for number, each in enumerate(loaded):
             if each.complete:
                 continue
             self._number, self._share = number, float
             for part in self._unverified_parts(number, each, restored):
                 yield partial(_with_part, loaded, number, partial(_unverified, part))
-            found: Callable[[], LoadedSource] = partial(replace, restored.get(number, each), complete=False)
+            known = restored.get(number, _Uncompared(each))
+            found: Callable[[], LoadedSource] = partial(replace, known.source, complete=False)
             if number not in restored:
                 for found in self._loaded_parts(each):
                     yield partial(_with_part, loaded, number, found)
             loaded = _with_part(loaded, number, found)
         # Comparing fewer folders takes less time than a catalog of them is worth.
-        self._is_restored = sum(len(each.tree) for each in restored.values()) >= _STAGE
+        self._is_restored = sum(len(each.source.tree) for each in restored.values()) >= _STAGE
         yield lambda: loaded
-        for number, each in restored.items():
+        for number, (each, share) in restored.items():
             self._number = number
-            for found in self._compared_parts(each):
+            for found in self._compared_parts(each, share):
                 yield partial(_with_part, loaded, number, found)
             loaded = _with_part(loaded, number, found)
         yield lambda: loaded
@@ -314,14 +321,14 @@ class Library:
         if self._pause is not None:
             self._pause()
 
-    def _unverified_parts(self, number: int, each: LoadedSource, restored: dict[int, LoadedSource]) -> Iterator[Part]:
+    def _unverified_parts(self, number: int, each: LoadedSource, restored: dict[int, _Uncompared]) -> Iterator[Part]:
         """Yield after each step what is known of a source before it is compared, and enter the whole under its number.
 
         That is what the index has of it, or what several processes load of a large one.
         """
         if each.main_only:
             return
-        part, self._compare_from = None, _RESTORING
+        part, share = None, _RESTORING
         for part in self.index.restore_in_parts(each.source) if self.index is not None else ():
             self._share = partial(_share_between, 0.0, _RESTORING, part.share)
             # From a half on, the rest takes no longer, and a catalog would soon be made again.
@@ -331,13 +338,13 @@ class Library:
         if part is None and (parts := divided(each.source)) is not None:
             from skills_core.loading.processes import load_with_processes  # noqa: PLC0415 - few sources are large
 
-            self._compare_from = _SHARING
+            share = _SHARING
             for part in load_with_processes(each.source, *parts, self.index):
                 self._share = partial(_share_between, 0.0, _SHARING, part.share)
                 yield part
                 self._pause_load()
         if part is not None and (known := part.source()).tree:
-            restored[number] = known
+            restored[number] = _Uncompared(known, share)
 
     def _loaded_parts(self, each: LoadedSource) -> Iterator[Callable[[], LoadedSource]]:
         """Load a source from its files; yield after each step what returns it as it is then."""
@@ -345,8 +352,11 @@ class Library:
             self._share = part.share
             yield part.source
 
-    def _compared_parts(self, known: LoadedSource) -> Iterator[Callable[[], LoadedSource]]:
-        """Compare a restored source with its files; yield after each step what returns it as it is then."""
+    def _compared_parts(self, known: LoadedSource, share: float) -> Iterator[Callable[[], LoadedSource]]:
+        """Compare a restored source with its files; yield after each step what returns it as it is then.
+
+        A `share` of its load is done.
+        """
         compared = 0
 
         def count_and_pause() -> None:
@@ -354,8 +364,8 @@ class Library:
             compared += 1
             self._pause_load()
 
-        middle = (self._compare_from + 1) / 2
-        self._share = partial(_share_between, self._compare_from, middle, lambda: compared / len(known.tree))
+        middle = (share + 1) / 2
+        self._share = partial(_share_between, share, middle, lambda: compared / len(known.tree))
         for part in self._kept(reload_in_parts(known, pause=count_and_pause)):
             self._share = partial(_share_between, middle, 1.0, part.share)
             yield part.source if part.folder is not None else partial(_completed, part)
