@@ -25,29 +25,35 @@ from tests.server.sessions import REPOSITORY, server_environment
 
 pytestmark = pytest.mark.cold_start
 
-# A minute of loading, until the file exists that the last argument names.
+# A skill takes 50 ms, until the file GATE exists.
 SLOW = """
 import os, sys, time
-from skills_core.loading import discovery
+from skills_core.loading import discovery, processes
 
-gate, load_content = sys.argv.pop(), discovery.load_content
+load_content = discovery.load_content
 
 def slowly(*args):
-    if not os.path.exists(gate):
+    if not os.path.exists(os.environ["GATE"]):
         time.sleep(0.05)
     return load_content(*args)
 
 discovery.load_content = slowly
-from server.__main__ import main
-main()
 """
-COUNT = 1200
+LOADER = f"import sys; sys.path.insert(0, sys.argv[1])\n{SLOW}processes.main()\n"
+SERVER = f"{SLOW}processes._START = {LOADER!r}\nfrom server.__main__ import main\nmain()\n"
 OPENING = initialize("probe", "2025-06-18", {})
 
 
+# The server loads the fewer by itself, and the more with several processes.
+@pytest.fixture(params=[900, 1200])
+def count(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
 @pytest.fixture
-def gate(skills: Path, tmp_path: Path) -> Path:
-    for number in range(COUNT):
+def gate(count: int, skills: Path, tmp_path: Path) -> Path:
+    for number in range(count):
         folder = skills / f"skill-{number:04}"
         folder.mkdir(parents=True)
         (folder / "SKILL.md").write_text(f"---\nname: {folder.name}\ndescription: Does {number}.\n---\nDo it.\n")
@@ -56,8 +62,9 @@ def gate(skills: Path, tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def slow_server(skills: Path, gate: Path, *options: str) -> AsyncGenerator[anyio.abc.Process]:
-    command = [sys.executable, "-c", SLOW, "serve", str(skills), *options, str(gate)]
-    async with await anyio.open_process(command, cwd=REPOSITORY, env=server_environment()) as process:
+    command = [sys.executable, "-c", SERVER, "serve", str(skills), *options]
+    environment = server_environment() | {"GATE": str(gate)}
+    async with await anyio.open_process(command, cwd=REPOSITORY, env=environment) as process:
         try:
             with anyio.fail_after(60):
                 yield process
@@ -95,7 +102,7 @@ class Client:
         self.notified.clear()
 
 
-async def test_lists_say_that_they_are_not_whole_until_they_are(skills: Path, gate: Path) -> None:
+async def test_lists_say_that_they_are_not_whole_until_they_are(skills: Path, gate: Path, count: int) -> None:
     async with slow_server(skills, gate) as process:
         client = Client(process)
         await client.send(OPENING, INITIALIZED, request(2, "ping"), request(3, "tools/list"))
@@ -104,7 +111,7 @@ async def test_lists_say_that_they_are_not_whole_until_they_are(skills: Path, ga
         tools = {tool["name"]: tool for tool in (await client.result(3))["tools"]}
         assert "still being loaded" in tools["activate_skill"]["description"]
         assert "enum" not in tools["activate_skill"]["inputSchema"]["properties"]["name"]
-        last = {"name": "activate_skill", "arguments": {"name": f"skill-{COUNT - 1:04}"}}
+        last = {"name": "activate_skill", "arguments": {"name": f"skill-{count - 1:04}"}}
         await client.send(request(4, "tools/call", last))
         assert "try again" in json.dumps(await client.result(4))
         gate.touch()
@@ -136,7 +143,7 @@ async def test_a_server_that_is_loading_ends_at_once(skills: Path, gate: Path, h
         assert b"Traceback" not in log
 
 
-async def test_a_probe_tells_when_the_library_is_complete(skills: Path, gate: Path) -> None:
+async def test_a_probe_tells_when_the_library_is_complete(skills: Path, gate: Path, count: int) -> None:
     async with slow_server(skills, gate, "--transport", "http", "--port", "0") as process:
         assert process.stderr is not None
         log = BufferedByteReceiveStream(process.stderr)
@@ -154,11 +161,11 @@ async def test_a_probe_tells_when_the_library_is_complete(skills: Path, gate: Pa
         assert (await anyio.to_thread.run_sync(status, "/health"))[0] == 200
         code, found = await anyio.to_thread.run_sync(status, "/ready")
         assert (code, found["status"]) == (503, "loading")
-        assert found["skills"] < COUNT
+        assert found["skills"] < count
         assert 0 <= found["percent"] < 100
         gate.touch()
         while (await anyio.to_thread.run_sync(status, "/ready"))[0] != 200:  # noqa: ASYNC110 - another process
             await anyio.sleep(0.05)
-        assert (await anyio.to_thread.run_sync(status, "/health"))[1]["skills"] == COUNT
+        assert (await anyio.to_thread.run_sync(status, "/health"))[1]["skills"] == count
         process.send_signal(signal.SIGTERM)
         await process.wait()
