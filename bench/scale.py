@@ -62,17 +62,18 @@ def _measure(options: argparse.Namespace, work: Path, count: int, rounds: int) -
             _progress(f"starts with {count:,} skills")
             rows += starts(place, rounds)
         if set(options.parts) & {"requests", "changes", "stalls"}:
-            rows += _serving(options, place)
+            _measure_served(options, place, rows)
     except (BenchError, OSError) as error:
         print("\n".join((f"measurement failed: {error}", *getattr(error, "__notes__", []))), file=sys.stderr)
         rows.append(Row("everything else", None, fault=str(error)[:80]))
-    print(table(count, rows), flush=True)
+    finally:
+        # An end in the middle loses none of the minutes before.
+        print(table(count, rows), flush=True)
     return rows
 
 
-def _serving(options: argparse.Namespace, place: Place) -> list[Row]:
-    """Measure what one server does after its start."""
-    rows: list[Row] = []
+def _measure_served(options: argparse.Namespace, place: Place, rows: list[Row]) -> None:
+    """Measure what one server does after its start, and add it to the rows."""
     with place.served("home-serving", Era.MODERN) as client:
         settle(client.pid)
         if "requests" in options.parts:
@@ -83,7 +84,6 @@ def _serving(options: argparse.Namespace, place: Place) -> list[Row]:
             rows += changes(place, client)
         if "stalls" in options.parts:
             rows += stalls(place, client)
-    return rows
 
 
 def _progress(text: str) -> None:

@@ -5,8 +5,7 @@ The copies of a mapping share what they have in common, and of two sequences the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import takewhile
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from operator import is_
 from typing import Any, Final, TypeVar, overload
 
@@ -125,9 +124,11 @@ class Layered(MutableMapping[_Key, _Value]):
 def differing(before: Sequence[object], after: Sequence[object]) -> tuple[slice, slice]:
     """Return the part of each sequence in which they may differ: equal beginnings and ends are the same objects."""
     start = _same(before, after)
-    end = _same(reversed(before[start:]), reversed(after[start:]))
+    end = _same(before[start:][::-1], after[start:][::-1])
     return slice(start, len(before) - end), slice(start, len(after) - end)
 
 
-def _same(before: Iterable[object], after: Iterable[object]) -> int:
-    return sum(1 for _ in takewhile(bool, map(is_, before, after)))
+def _same(before: Sequence[object], after: Sequence[object]) -> int:
+    # A search in bytes takes a fraction of a loop over a hundred thousand skills.
+    found = bytes(map(is_, before, after)).find(False)
+    return found if found >= 0 else min(len(before), len(after))

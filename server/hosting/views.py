@@ -410,7 +410,7 @@ class Views:
         known = [(name, entry.whole, entry.view) for name, entry in self._entries.items()]
         if self._rule is None:
             same = [(name, view) for name, _, view in known if view.catalog is change.before]
-            views = {name: (view, self._view(name, whole, view.kept, view.layouts, view.twins)) for name, view in same}
+            views = {name: (view, self._after(view, whole, change)) for name, view in same}
             self._prepared = {name: _Prepared(whole, *pair, change) for name, pair in views.items()}
             return
 
@@ -437,8 +437,8 @@ class Views:
         # Another catalog of the library differs; what a view shows of it may be the same as before.
         if self._rule is not None and (catalog is view.catalog or catalog.is_same(view.catalog)):
             return _Prepared(whole, view, view, None)
-        after = self._view(name, catalog, view.kept, view.layouts, view.twins)
-        return _Prepared(whole, view, after, Change.between(view.catalog, catalog))
+        change = Change.between(view.catalog, catalog)
+        return _Prepared(whole, view, self._after(view, catalog, change), change)
 
     async def announce(self) -> None:
         """Tell the listeners of each view how it differs from what was announced last."""
@@ -503,6 +503,13 @@ class Views:
             view.changes.record(found.change)
         return found.change
 
+    def _after(self, view: View, catalog: Catalog, change: Change) -> View:
+        """Return what a view becomes by a change that leads to a catalog."""
+        after = self._view(view.name, catalog, view.kept, view.layouts, view.twins)
+        if change.size <= _FEW:
+            after.keep_texts(view, change)
+        return after
+
     def _announced_view(self, name: ViewName) -> View:
         """Return a view of the catalog that was announced last, for a listener that comes now."""
         entry = self._entry(name)
@@ -520,16 +527,7 @@ class Views:
         twins: Twins = NO_TWINS,
     ) -> View:
         settings = self._settings_of(name)
-        return View(
-            name,
-            kept,
-            catalog,
-            settings,
-            self._used,
-            layouts,
-            shared=self._rule is None,
-            twins=twins,
-        )
+        return View(name, kept, catalog, settings, self._used, layouts, shared=self._rule is None, twins=twins)
 
     def _kept(self, name: ViewName) -> _Kept:
         if self._rule is None:

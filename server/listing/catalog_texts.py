@@ -195,13 +195,15 @@ _USUAL_SEARCH = 300
 class CatalogTexts(NamedTuple):
     """The description of `activate_skill`, the instructions, and what the description of `find_skills` adds.
 
-    `hidden` counts the skills that no entry shows.
+    `hidden` counts the skills that no entry shows, and `read` those from whose contents the texts were made: so many
+    of the first in the order of the catalog.
     """
 
     description: str
     instructions: str
     search: str = ""
     hidden: int = 0
+    read: int = 0
 
 
 NO_TEXTS = CatalogTexts("", "")
@@ -249,17 +251,20 @@ def catalog_texts(
 
     Where not all skills have an entry, one of those that are alike by `twins` stands for all, so that others have one.
     """
-    writer = _Writer(catalog, first, layout, settings, twins)
-    return writer.beside_stubs() if layout.place is CatalogPlace.CLIENT else writer.texts()
+    writer = _Writer(catalog, first, layout, settings, twins, MAX_SKILLS)
+    texts = writer.beside_stubs() if layout.place is CatalogPlace.CLIENT else writer.texts()
+    return texts._replace(read=writer.read)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Writer:
     catalog: Catalog
     first: Sequence[Skill]
     layout: ListingLayout
     settings: CatalogSettings
     twins: Twins
+    read: int
+    """How many of the ordered skills were read so far; topics are those of the first `MAX_SKILLS`."""
 
     def texts(self) -> CatalogTexts:
         """Return the texts, with the entries of the catalog where the layout places them."""
@@ -301,7 +306,9 @@ class _Writer:
     @property
     def _ordered(self) -> Iterator[Skill]:
         """The offered skills in order; few of very many fit, so that most are never looked at."""
-        return listing_order(self.catalog, self.first)
+        for number, skill in enumerate(listing_order(self.catalog, self.first), 1):
+            self.read = max(self.read, number)
+            yield skill
 
     def _entries(self, rooms: Sequence[int]) -> list[list[str]]:
         """Return the entries for texts with as many characters as `rooms` say."""
@@ -371,7 +378,7 @@ class _Writer:
 
         Where the model sees the catalog anyway, they are only counted.
         """
-        ordered = tuple(islice(listing_order(self.catalog, self.first), _MAX_NAMED))
+        ordered = tuple(islice(self._ordered, _MAX_NAMED))
         total = len(self.catalog.offered)
         count = f"{total} skill{'s' if total > 1 else ''}"
         if self.layout.in_sight:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from itertools import islice
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.listing import prompts, resources, tools
@@ -15,6 +17,7 @@ from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout, first_of
 from server.wire.kept_result import KeptResult
 from skills_core.live.watch_options import WatchMode
+from skills_core.rendering.catalog import listing_order
 from skills_core.selection.twins import NO_TWINS
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.live.library import Change
     from skills_core.selection.twins import Twins
     from skills_core.skills.skill import Skill, SkillFile
 
@@ -146,6 +150,20 @@ class Snapshot:
         if layout not in self._texts:
             self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog, self.twins)
         return self._texts[layout]
+
+    def keep_texts(self, before: Snapshot, change: Change) -> None:
+        """Use the texts of the snapshot before a change of skills that these were not made of.
+
+        Most edits of a large catalog are such ones, as its texts show few of its skills.
+        """
+        if change.added or change.removed or self.catalog.is_loading or self.twins is not before.twins:
+            return
+        if any(old.is_offered is not new.is_offered for old, new in change.updated):
+            return
+        read = max((texts.read for texts in before._texts.values()), default=0)
+        now, was = (listing_order(each.catalog, each.first) for each in (self, before))
+        if all(map(is_, islice(now, read), islice(was, read))):
+            self._texts = dict(before._texts)
 
     @property
     def hides_entries(self) -> bool:
