@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -42,10 +42,10 @@ _MOST_PROCESSES: Final = 4
 # This process restores what they load, which takes a fourteenth of the time.
 
 _BATCH: Final = 32
-# Folders in a message.
+# Folders in a message; in the first ones are fewer, so that it is soon known how long the load will take.
 
-_BEGINNING: Final = 16
-# To start the processes takes about as long as they need for so many messages.
+_BEGINNING: Final = 512
+# To start the processes takes about as long as they need for so many folders.
 
 _AHEAD: Final = 8
 # Messages to each process whose entries are not restored yet: to publish what is loaded may take seconds.
@@ -74,22 +74,23 @@ def load_with_processes(
     count = min(_processors(), _MOST_PROCESSES) if count is None else count
     if count <= 1:
         return
-    batches = [folders[start : start + _BATCH] for start in range(0, len(folders), _BATCH)]
+    batches, done = list(_batches(folders)), 0
     restoration, unfinished = Restoration(source, top), Tree()
     for folder in top:
         unfinished.enter(folder, Listing())
     new = rows_below(LoadedSource(source, unfinished), ())
     with closing(_entries(source, batches, count)) as entries:
-        for number, rows in enumerate(entries, 1):
+        for batch, rows in zip(batches, entries, strict=False):
+            done += len(batch)
             for row in rows:
                 restoration.add(*row)
             if restoration.is_empty:
-                return
+                continue
             new += rows if index is not None else ()
             if index is not None and len(new) >= _STAGE:
                 index.add(source, new)
                 new.clear()
-            share = (number + _BEGINNING) / (len(batches) + _BEGINNING)
+            share = (done + _BEGINNING) / (len(folders) + _BEGINNING)
             yield Part(restoration.loaded, partial(float, share))
             if restoration.is_beyond_bounds:
                 break
@@ -103,6 +104,14 @@ def load_with_processes(
 
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _batches(folders: list[str]) -> Iterator[list[str]]:
+    """Yield the folders of each message, in order."""
+    start, size = 0, 1
+    while start < len(folders):
+        yield folders[start : start + size]
+        start, size = start + size, min(2 * size, _BATCH)
 
 
 def _without_missing(restoration: Restoration, top: Tree) -> LoadedSource:
