@@ -30,7 +30,7 @@ AT_ONCE = 1000
 TOLD_TIMEOUT = 120.0
 TRIALS = 3
 PING_PAUSE = 0.005
-CALM_SECONDS, STALL_TIMEOUT = 5.0, 300.0
+CALM_SECONDS, STALL_TIMEOUT = 5.0, 900.0
 # Pings are calm again after so many spans in which each costs not much more processor time than before.
 SPAN_SECONDS, CALM_SPANS, CALM_RATIO = 2.0, 2, 1.4
 # Every description has this, and no body.

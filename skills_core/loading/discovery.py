@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -226,7 +227,16 @@ def reload_in_parts(
 
 def _inmost_first(folders: Iterable[str]) -> list[str]:
     """Return folders in an order in which a folder comes after all below it, with nothing else in between."""
-    return sorted(folders, key=lambda folder: folder.replace("/", "\0"), reverse=True)
+    # One sort of three hundred thousand would keep Python's lock from all requests for 0.2 s.
+    below: dict[str, list[str]] = {}
+    for folder in folders:
+        below.setdefault(folder.partition("/")[0], []).append(folder)
+    in_turn = (sorted(below[top], key=_parts_in_order, reverse=True) for top in sorted(below, reverse=True))
+    return [*chain.from_iterable(in_turn)]
+
+
+def _parts_in_order(folder: str) -> str:
+    return folder.replace("/", "\0")
 
 
 _UNFINISHED = Listing()

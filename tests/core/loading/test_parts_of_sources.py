@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from skills_core.disk.sources import ScanBounds, SkillKind, Source
 from skills_core.disk.tree import Tree
-from skills_core.loading.discovery import LoadedSource, load_in_parts, load_source, reload_source
+from skills_core.loading.discovery import LoadedSource, load_in_parts, load_source, reload_in_parts, reload_source
 
 NAMES = ("a", "b", "a-b", "evals", "Evals", "references", ".skills", ".git", "dist", "node_modules", "z")
 FILES = ("SKILL.md", "SKILL.md", "skill.md", "notes.md", "one.skill.md", "AGENTS.md", "data.txt", "x.bak", ".gitignore")
@@ -73,6 +74,20 @@ def test_parts_lead_to_what_a_load_at_once_has(chance: random.Random, tmp_path: 
             assert before.contents.items() <= after.contents.items()
             assert before.documents.items() <= after.documents.items()
             assert before.texts.items() <= after.texts.items()
+
+
+def test_a_comparison_loads_a_folder_after_all_below_it_and_nothing_in_between(
+    chance: random.Random, tmp_path: Path
+) -> None:
+    grow(tmp_path / "root", chance, tmp_path / "root")
+    loaded = load_source(Source(tmp_path / "root"))
+    for path in (tmp_path / "root").rglob("*"):
+        if path.is_file():
+            os.utime(path)
+    folders = [part.folder for part in reload_in_parts(loaded) if part.folder is not None]
+    for number, folder in enumerate(folders):
+        below = [each for each in folders if folder != each and (not folder or each.startswith(f"{folder}/"))]
+        assert sorted(folders[number - len(below) : number]) == sorted(below)
 
 
 def test_a_bound_leaves_out_the_deepest_folders_at_the_end(chance: random.Random, tmp_path: Path) -> None:
