@@ -160,10 +160,12 @@ class Snapshot:
             return
         if any(old.is_offered is not new.is_offered for old, new in change.updated):
             return
-        read = max((texts.read for texts in before._texts.values()), default=0)
+        # Another thread may make texts of the snapshot before.
+        known = dict(before._texts)
+        read = max((texts.read for texts in known.values()), default=0)
         now, was = (listing_order(each.catalog, each.first) for each in (self, before))
         if all(map(is_, islice(now, read), islice(was, read))):
-            self._texts = dict(before._texts)
+            self._texts = known
 
     @property
     def hides_entries(self) -> bool:
