@@ -320,9 +320,10 @@ class Host:
             if change.after is not change.before:
                 await self._views.prepare(change)
         await self._views.announce()
+        if change.after is not change.before:
+            self._search_preparation.refresh()
         if change:
             self.texts.refresh(partial(self.change_in, change=change))
-            self._search_preparation.refresh()
             for listener in self._listeners:
                 listener(change)
         return change

@@ -341,6 +341,9 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
             return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(reading.folder_name, (diagnostic,), error.reason).head
+    if known is not None and before is not None and before.main == reading.files[main]:
+        # A checkout may only touch files: what was made of the same bytes is neither made again nor kept twice.
+        return known
     strictness = reading.strictness(SkillKind.FOLDER)
     # Most skills have the name of their folder: the parser finds the text that the tree has.
     shared(reading.folder.rpartition("/")[2])

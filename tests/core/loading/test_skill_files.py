@@ -191,15 +191,18 @@ def test_the_instructions_follow_the_file_that_is_read_when_one_spelling_replace
     assert only(library).description == "two"
 
 
-def test_a_touch_changes_nothing(
-    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+def test_a_touch_changes_nothing_and_takes_no_memory(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
 ) -> None:
     folder = write_skill(tmp_path, "a")
     library = load(tmp_path)
+    loaded = only(library).content
     os.utime(folder / "SKILL.md", (1, 1))
     assert not library.reload()
     assert not library.reload([folder / "SKILL.md"])
     assert not library.reload()
+    assert only(library).content is not loaded
+    assert only(library).content.instructions is loaded.instructions
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a backslash separates there")
