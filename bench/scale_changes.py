@@ -85,7 +85,11 @@ def _cost_to_load(place: Place, paths: list[str]) -> Cost:
 
 
 def measure_change(client: Client, change: Callable[[], None], is_served: Callable[[], bool]) -> Told:
-    """Make a change on a settled server, and wait until the client is notified and the server is settled again."""
+    """Make a change on a settled server, and wait until the client is notified and the server is settled again.
+
+    The client has listed the tools since it was notified of the change before, as clients do.
+    """
+    client.call("tools/list", {})
     settle(client.pid)
     client.settle(0)
     before = cpu_seconds(client.pid)

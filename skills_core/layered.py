@@ -130,5 +130,5 @@ def differing(before: Sequence[object], after: Sequence[object]) -> tuple[slice,
 
 def _same(before: Sequence[object], after: Sequence[object]) -> int:
     # A search in bytes takes a fraction of a loop over a hundred thousand skills.
-    found = bytes(map(is_, before, after)).find(False)
+    found = bytes(map(is_, before, after)).find(0)
     return found if found >= 0 else min(len(before), len(after))
