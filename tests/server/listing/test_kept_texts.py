@@ -23,7 +23,7 @@ LAYOUT = ListingLayout(700)
 NAMES = [f"s{number:02}" for number in range(60)]
 FIELDS = ["", "disable-model-invocation: true", "always: true", "triggers: [word]", "user-invocable: false"]
 EDITS = st.tuples(st.sampled_from(NAMES), st.sampled_from(["Does it.", "Does that too."]), st.sampled_from(FIELDS))
-GROUPS = st.lists(st.lists(st.sampled_from(NAMES), min_size=2, max_size=4, unique=True), max_size=3)
+GROUP = st.lists(st.sampled_from(NAMES), min_size=2, max_size=4, unique=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,15 +47,13 @@ def successor(before: Snapshot, library: Library) -> Snapshot:
     return after
 
 
-@given(st.lists(st.lists(EDITS, min_size=1, max_size=3), max_size=4), GROUPS)
+@given(st.lists(st.lists(EDITS, min_size=1, max_size=3), max_size=4), GROUP)
 @settings(max_examples=examples(60), deadline=None)
-def test_texts_are_those_that_would_be_made_anew(
-    rounds: list[list[tuple[str, str, str]]], groups: list[list[str]]
-) -> None:
+def test_texts_are_those_that_would_be_made_anew(rounds: list[list[tuple[str, str, str]]], alike: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         library = library_of(Path(folder))
         by_name = {skill.name: skill for skill in library.catalog.skills}
-        twins = Twins([[by_name[name] for name in group] for group in groups[:1]])
+        twins = Twins([[by_name[name] for name in alike]])
         snapshot = Snapshot(library.catalog, Settings(), {NAMES[-1]: 1}, twins=twins)
         for edits in rounds:
             snapshot.texts(LAYOUT)

@@ -158,7 +158,7 @@ async def test_the_skills_folder_may_be_deleted_and_come_back(
 ) -> None:
     make_skill("one")
     async with connect(SKILLSERVE_WATCH_POLL_MS="100") as session:
-        # What is told of the load must not be taken for what is told of the removal.
+        # The server notifies clients of the load too, and this test waits for the notification of the removal.
         await session.until_enum(["one"])
         skills.rename(tmp_path / "away")
         await session.until_told("tools")
